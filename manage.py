@@ -4,13 +4,13 @@
 import os
 import sys
 
-from webapp.stack.attach import attached
+from webapp.stack.attach import attach_servers
 from webapp.stack.errors import StackError
 
 
 def main() -> None:
     try:
-        with attached(sys.argv):
+        with attach_servers(sys.argv):
             os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
             from django.core.management import execute_from_command_line  # reads the settings
 

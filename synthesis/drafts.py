@@ -1,13 +1,13 @@
-"""What stages hand to each other: frozen, JSON-shaped, stored whole as a stage's output.
+"""Drafts that stages hand to each other: frozen, JSON-shaped, stored whole as a stage's output.
 
-Nothing here has a row yet. A draft becomes data only when its item has passed every stage.
+Nothing here has a database row yet. A draft becomes data only when its item has passed every stage.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from synthesis.contracts import (
     DEFAULT_NOW,
@@ -18,11 +18,14 @@ from synthesis.contracts import (
     Blueprint,
     CheckRecord,
     ChecksVerifier,
+    Consistency,
+    Difficulty,
     Frame,
     Frozen,
     GoldenVerifier,
     Outcome,
     Reference,
+    RubricVerifier,
     ScoreRule,
     ScriptVerifier,
     State,
@@ -38,7 +41,7 @@ CallVerdict = Literal["pass", "warning", "fail"]
 
 
 class ThemeDraft(Frozen):
-    """A theme as environments are grown from it. `origin_text` is what it was made from (a task, a specification).
+    """A theme as environments are grown from it. `origin_text` is its source text (a task, a specification).
 
     `workflows` are those of product requirements, `tasks` those that came with a set of tools.
     """
@@ -63,8 +66,9 @@ class EntityPlan(Frozen):
 
 
 class TimePlan(Frozen):
-    """How time enters a plan: the numbers of the `rules` that depend on the day it is, the attribute that it is
-    `kept_in`, when something falls `due`, and the query that tells that day (`told_by`). Empty where none depends."""
+    """Time in a plan: the numbers of the `rules` that depend on the current day, the attribute that it is `kept_in`,
+    when something falls `due`, and the query that returns that day (`told_by`). Empty if no rule depends on it.
+    """
 
     rules: tuple[int, ...] = ()
     kept_in: str = ""
@@ -73,8 +77,9 @@ class TimePlan(Frozen):
 
 
 class OperationPlan(Frozen):
-    """One tool as it is planned, before there is code. `rules` are the numbers of those that it carries out or shows,
-    from 1. `parameters` is the schema of what it takes if a tool document fixes it (AutoForge 3.1)."""
+    """One tool as it is planned, before there is code. `rules` are the numbers, from 1, of those that it implements or
+    shows. `parameters` is the schema of its arguments if a tool document fixes it (AutoForge 3.1).
+    """
 
     name: str
     description: str
@@ -86,7 +91,7 @@ class OperationPlan(Frozen):
 class Plan(Frozen):
     """The logic plan of an environment (ES 3.2): description, state space, rules, operations.
 
-    `dropped` are rules that were left out, because no operation could carry them out or show them.
+    `dropped` are rules that were left out, because no operation could implement or show them.
     """
 
     name: str
@@ -100,9 +105,9 @@ class Plan(Frozen):
 
 
 class CodeDraft(Frozen):
-    """Fragments as the author wrote them: class attributes (imports and types included), one method an operation.
+    """Fragments as the author wrote them: class attributes (imports and types included), one method per operation.
 
-    `refused` says what was wrong with fragments that had to be asked for again.
+    `refused` are the faults of fragments that had to be requested again.
     """
 
     class_name: str
@@ -112,8 +117,9 @@ class CodeDraft(Frozen):
 
 
 class AssembledProgram(Frozen):
-    """A program that passed the static check. `invalid_before_repair` lists what was wrong with the first version,
-    `disagreements` on which names its methods still do not agree."""
+    """A program that passed the static check. `invalid_before_repair` lists the faults of the first version,
+    `disagreements` the names on which its methods still do not agree.
+    """
 
     record: EnvironmentRecord
     invalid_before_repair: tuple[str, ...] = ()
@@ -149,8 +155,8 @@ class ToolCase(Frozen):
 class ToolRate(Frozen):
     """Verdicts on one tool; of its positive and negative calls `positive_sound` and `negative_sound` did not fail.
 
-    `positive_done` of the positive calls went through (None: nobody counted). The others were turned down, which may be
-    sound, but shows nothing of what the tool does when it works.
+    `positive_done` of the positive calls succeeded (None: not counted). The others were refused, which may be sound,
+    but does not show what the tool does when it works.
     """
 
     tool: str
@@ -178,10 +184,11 @@ class FailedCall(Frozen):
 
 
 class ToolRepair(Frozen):
-    """What came of a tool that failed: `source` is the method as it is kept, `before` its verdicts when it was first
-    seen to fail and `reason` the first of these, `after` its verdicts in the end (None: it was taken out). One that is
-    `cleared` stayed as it was: asked again, the checker took the fail back. `source_before` is the method when it was
-    first seen to fail, `failed_before` are the calls that failed then."""
+    """Result of repairing a failed tool: `source` is the method as it is kept, `before` its verdicts when it first
+    failed and `reason` the first of these, `after` its final verdicts (None: it was removed). A tool that is `cleared`
+    stayed as it was: asked again, the checker withdrew the fail. `source_before` is the method when it first failed,
+    `failed_before` are the calls that failed then.
+    """
 
     tool: str
     outcome: Literal["repaired", "cleared", "removed", "broken"]
@@ -197,11 +204,11 @@ class ToolRepair(Frozen):
 class AssessmentDraft(Frozen):
     """The dual-agent assessment of a program (ES 3.3): `score` = (pass + warning) / N as released, `strict` = pass / N.
 
-    N being the calls made. `planned` is what it would be without the sequential test, which decided at `confidence`
-    (None: it was not used) and saved `saved` calls; `lost` rounds gave no usable reply. `notes` say what the calls do
-    not show. `prompts` maps the prompts used to their SHA-256: `assessment/choose_call` if the tester chose tool and
-    case itself, `assessment/test_call` if it was handed them. Where tools failed, `repairs` say what came of them and
-    `first_score` is the score before; `program` is the program from then on, if it was changed.
+    N is the number of calls made. `planned` is what N would be without the sequential test, which decided at
+    `confidence` (None: it was not used) and saved `saved` calls; `lost` rounds gave no usable reply. `notes` name what
+    the calls do not show. `prompts` maps the prompts used to their SHA-256: `assessment/choose_call` if the tester
+    chose tool and case itself, `assessment/test_call` if they were given. If tools failed, `repairs` are the results of
+    their repairs and `first_score` is the score before; `program` is the program from then on, if it was changed.
     """
 
     cases: tuple[ToolCase, ...]
@@ -222,8 +229,9 @@ class AssessmentDraft(Frozen):
 
 
 class ScenarioDraft(Frozen):
-    """An initial state that the program was constructed from, with a line about what it is. `state` is plain JSON.
-    With a `blueprint` it was made for the task that this one is written from."""
+    """An initial state from which the program was constructed, with a short name. `state` is plain JSON. With a
+    `blueprint` it was made for the one task that is written from it.
+    """
 
     name: str
     state: dict[str, Any]
@@ -236,10 +244,10 @@ no Unicode."""
 
 
 class SolverRun(Frozen):
-    """One of the runs of the teacher among which a task's reference was looked for, as the finished task judges it.
+    """One of the teacher's runs among which a task's reference was searched, as judged by the finished task.
 
-    Without `attempt` nothing more is kept of it, and `unkept` says why. Its times are left out: the same replies must
-    give the same draft.
+    Without `attempt` only the outcome is kept, and `unkept` is the reason. Its times are left out: the same replies
+    must give the same draft.
     """
 
     ordinal: int
@@ -248,26 +256,38 @@ class SolverRun(Frozen):
     unkept: UnkeptReason | Literal[""] = ""
 
 
-class Consistency(Frozen):
-    """How the solver's runs at a task agree with its answer (Agent-World 3.1.1): `solved` of `runs` passed within
-    `turn_limit` turns, and `agree` had to. `turns` are those that each run took."""
+class ScriptRound(Frozen):
+    """A round in which a script of a programmatic task was tried: with a `fault`, which was reported to the author, or
+    without, if it was kept.
+    """
 
-    runs: int
-    solved: int
-    agree: int
-    turn_limit: int
-    turns: tuple[int, ...] = ()
+    script: Literal["solution", "verification"]
+    fault: str = ""
+
+
+class StoredProgram(Frozen):
+    """Part of a task's record about the program that it was made by: fields as in `TaskDraft`. Tasks from before rounds
+    and siblings were kept have none, and their `consistency` is here as well.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    solution: str
+    rounds: tuple[ScriptRound, ...] = ()
+    siblings: tuple[str, ...] = ()
 
 
 class TaskDraft(Frozen):
-    """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it, `runs` are
-    what the stage knows of the teacher's runs at it.
+    """A task on its way: fields are filled from stage to stage. `notes` are remarks for people, `runs` the teacher's
+    runs known to the stage.
 
     With an `answer_form` the agent submits its fields; `expected_answer` holds their expected values, and `checks` hold
     those made from them too. A task that is written from a `blueprint` has a `golden` state in place of checks; its
-    instruction was refined from the `intent`, and `leaked` are words of it that were refused as names of the system.
-    A programmatic task has the `solution` whose calls are its reference and whose result is its expected answer, and a
-    verification `script` in place of checks.
+    instruction was refined from the `intent`, and `leaked` are words of it that were refused as names of the system. A
+    programmatic task has the `solution` whose calls are its reference and whose result is its expected answer, and a
+    verification `script` in place of checks; `rounds` record how both were debugged, `siblings` are answers that are
+    right in other states and that the script had to block. A task of a walk has a `rubric`; `derivation` is the code
+    that computes its expected answer from the results of its blueprint's calls, and `intent` the draft of its words.
     """
 
     title: str
@@ -291,20 +311,28 @@ class TaskDraft(Frozen):
     leaked: tuple[str, ...] = ()
     solution: str = ""
     script: ScriptVerifier | None = None
+    rubric: RubricVerifier | None = None
+    derivation: str = ""
+    rounds: tuple[ScriptRound, ...] = ()
+    siblings: tuple[str, ...] = ()
     consistency: Consistency | None = None
+    difficulty: Difficulty | None = None
+    """As it came out, whatever was asked for."""
 
     @property
-    def verifier(self) -> ChecksVerifier | GoldenVerifier | ScriptVerifier:
+    def verifier(self) -> ChecksVerifier | GoldenVerifier | RubricVerifier | ScriptVerifier:
         """The verifier as far as it is written."""
         if self.golden is not None:
             return self.golden
+        if self.rubric is not None:
+            return self.rubric
         if self.script is not None:
             return self.script.model_copy(update={"frame": self.frame})
         return ChecksVerifier(checks=self.checks, rule=self.rule, frame=self.frame)
 
 
 class FilterCount(Frozen):
-    """How many trajectories one filter saw and left out."""
+    """Number of trajectories that one filter saw and dropped."""
 
     name: str
     seen: int
@@ -312,7 +340,7 @@ class FilterCount(Frozen):
 
 
 class StageUsage(Frozen):
-    """What a stage used. `cost` is the known part: `unpriced` replies came whose cost nobody can tell."""
+    """Usage of a stage. `cost` is the known part: `unpriced` replies have an unknown cost."""
 
     usage: Usage = Field(default_factory=Usage)
     cost: float = 0.0

@@ -1,24 +1,25 @@
 """One error vocabulary, by boundary.
 
-Three families that must never be mixed up: the *input* was bad (somebody has to change it), the
-*program* under test misbehaved (data about an environment), or the *infrastructure* failed (retry; never
-a reward of zero). A tool that raises is none of these: it is an observation (`CallResult.ok` is false).
+Three families that must never be mixed up: the *input* was bad (a person has to change it), the *program* under test
+misbehaved (data about an environment), or the *infrastructure* failed (retry; never a reward of zero). A tool that
+raises is none of these: it is an observation (`CallResult.ok` is false).
 
-Broad `except` is allowed at these boundaries only: around a hostile program in the sandbox's children,
-around one record of an import, around one stage of a batch's item, around what many of a batch's tasks ask of the
-database in one transaction (each is told), and around one background job.
+Broad `except` is allowed at these boundaries only: around a hostile program in the sandbox's children, around one
+record of an import, around one stage of a batch's item, around the database transaction that serves many of a batch's
+tasks (each is notified), and around one background job.
 """
 
 from __future__ import annotations
 
 
 class EnvariumError(Exception):
-    """Base of everything Envarium raises on purpose. `str(error)` speaks to the person who meets it."""
+    """Base of all exceptions that Envarium raises on purpose. `str(error)` is a message for people."""
 
 
 class InputError(EnvariumError):
-    """What was handed in cannot be used; the message says what, where and what to do. `observed` is what came of it
-    until then, if it was tried: whoever wrote it is told that too."""
+    """Unusable input; the message names the fault, its place and the remedy. `observed` is the result so far, if the
+    input was tried: its author is shown that too.
+    """
 
     observed: str = ""
 
@@ -57,7 +58,9 @@ class SandboxUnavailable(InfrastructureError):
 
 
 class EpisodeLost(EnvariumError):
-    """The process that held an episode is gone. Always raised as one of the two below, which say whose doing it was."""
+    """The process that held an episode is gone. Always raised as one of the two subclasses below, which show the
+    cause.
+    """
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"The episode's process is gone ({reason}){': ' + detail if detail else ''}")
@@ -66,11 +69,11 @@ class EpisodeLost(EnvariumError):
 
 
 class ProgramEnded(EpisodeLost, ProgramError):
-    """The program brought its own process to an end: a fact about the program, whatever it did it by.
+    """The program ended its own process: a fact about the program, by whatever means.
 
-    `reason`: `time` (no answer, or its processor time used up), `memory`, `protocol` (what it sent cannot be read),
-    `died` (it exited, or a signal of its own ended it), `killed` (SIGKILL, and again when the same calls were made
-    in a fresh process).
+    `reason`: `time` (no answer, or its processor time used up), `memory`, `protocol` (its output cannot be read),
+    `died` (it exited, or a signal of its own ended it), `killed` (SIGKILL, and again when the same calls were made in a
+    fresh process).
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -79,20 +82,20 @@ class ProgramEnded(EpisodeLost, ProgramError):
 
 
 class SandboxLost(EpisodeLost, InfrastructureError):
-    """Something of ours took an episode's process away: it says nothing about the program.
+    """A part of Envarium ended an episode's process: this is no fact about the program.
 
-    `reason`: `closed` (by who held it) or `sandbox` (the process that all episodes come from ended).
+    `reason`: `closed` (by its holder) or `sandbox` (the process that all episodes come from ended).
     """
 
 
 class LLMError(InfrastructureError):
     """An LLM's endpoint gave no usable reply. The message never holds the key.
 
-    `reason`: `unreachable`, `timeout`, `rate_limited`, `refused` (key, model or request), `malformed`, `too_large`
-    (the reply), `failed` (the server's own fault), `context` (the conversation exceeds the model's window) or
-    `given_up` (what asked ended before the reply came). `requests` were sent for nothing; `retry_after` is how many
-    seconds the server asked to be left alone. `away` names an endpoint that no connection could be made to: it says
-    nothing about what was asked.
+    `reason`: `unreachable`, `timeout`, `rate_limited`, `refused` (key, model or request), `malformed`, `too_large` (the
+    reply), `failed` (the server's own fault), `context` (the conversation exceeds the model's window) or `given_up`
+    (the caller ended before the reply came). `requests` is the number of requests sent in vain; `retry_after` is the
+    number of seconds that the server asked to wait. `away` names an endpoint to which no connection could be made: the
+    request itself is not at fault.
     """
 
     def __init__(
@@ -106,10 +109,10 @@ class LLMError(InfrastructureError):
 
 
 class MalformedReply(LLMError):
-    """A model's replies could not be used, the bounded retries included. Nothing of them was kept as data.
+    """A model's replies could not be used, including bounded retries. None of them was kept as data.
 
-    `call_key` names the stored call of the last reply, so that a person can read it. `requests` is the number of
-    those replies; each was counted when it came.
+    `call_key` names the stored call of the last reply, so that a person can read it. `requests` is the number of those
+    replies; each was counted when it came.
     """
 
     def __init__(self, message: str, *, call_key: str = "", requests: int = 0) -> None:
@@ -124,8 +127,8 @@ class SpendCapReached(EnvariumError):
 class Rejected(EnvariumError):
     """A stage decided that an item is not good enough: a fact about the item, with its reason.
 
-    `reason` is a short slug that batches are counted by (`assessment_below_threshold`), the message says it in words,
-    `evidence` is JSON that a person can look at.
+    `reason` is a short slug by which batches count (`assessment_below_threshold`), the message is its description,
+    `evidence` is JSON for inspection.
     """
 
     def __init__(self, reason: str, message: str, evidence: object = None) -> None:

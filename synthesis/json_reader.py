@@ -1,4 +1,5 @@
-"""JSON from outside, read strictly: what it cannot say or PostgreSQL cannot hold is refused with its place.
+"""External JSON, read strictly: values that JSON does not allow or PostgreSQL cannot store are refused with their
+place.
 
 Refused are numbers that are not finite or overflow, numbers of thousands of digits, a key that is repeated in one
 object, half a surrogate pair, nesting without end, and text that would take too much memory. `read_json` reads one
@@ -50,11 +51,11 @@ def read_json(
     most_memory: int = LIGHT,
     broken_text: bool = False,
 ) -> Any:
-    """One JSON value. With `broken_text` half surrogate pairs are let through, for callers that replace them.
+    """Return one JSON value. With `broken_text` half surrogate pairs are allowed, for callers that replace them.
 
-    Raises FormatError with the place of the first thing that is wrong, below `place`.
+    Raises FormatError with the place of the first fault, below `place`.
     """
-    text = _decode(text, place)
+    text = _decode_text(text, place)
     try:
         require_light(text.encode("utf-8", "surrogatepass"), most_memory)
         marking = _Marking()
@@ -76,7 +77,7 @@ def read_json(
     return value
 
 
-def _decode(text: str | bytes, place: str) -> str:
+def _decode_text(text: str | bytes, place: str) -> str:
     if isinstance(text, str):
         return text
     if text.startswith(codecs.BOM_UTF8):
@@ -88,12 +89,12 @@ def _decode(text: str | bytes, place: str) -> str:
 
 
 def mark_json(text: str) -> Any:
-    """A value in which what cannot be kept is an `Unusable` or a `RepeatedKeyObject`. Raises as `json.loads`."""
+    """Return a value in which unusable parts are an `Unusable` or a `RepeatedKeyObject`. Raises as `json.loads`."""
     return _Marking().read(text)
 
 
 class _Marking:
-    """Reads one text, marks what cannot be kept, and knows whether there was anything."""
+    """Reader of one text that marks unusable values, and remembers whether there were any."""
 
     def __init__(self) -> None:
         self.found = False
@@ -134,8 +135,8 @@ class _Marking:
         return marked
 
 
-def json_type(value: Any) -> str:
-    """The JSON name of a value's type, for messages."""
+def get_json_type(value: Any) -> str:
+    """Return the JSON name of a value's type, for messages."""
     names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): "null"}
     return "object" if isinstance(value, dict) else names.get(type(value), type(value).__name__)
 
@@ -143,7 +144,7 @@ def json_type(value: Any) -> str:
 def require_usable(value: Any, place: str, *, broken_text: bool = False, most_levels: int = MAX_DEPTH) -> None:
     """Raise `FormatError` at the first place of a record that cannot be kept, or if it is too large or too deep.
 
-    Floats that came by another way than JSON are looked at as well.
+    Floats that do not come from JSON are checked as well.
     """
     nodes = characters = 0
     stack: list[tuple[Any, str, int]] = [(value, place, 1)]
@@ -164,19 +165,19 @@ def require_usable(value: Any, place: str, *, broken_text: bool = False, most_le
             if isinstance(item, RepeatedKeyObject):
                 raise FormatError(where, f"the key {item.repeated[:200]!r} stands twice in one object")
             nodes += len(item)
-            stack.extend(_children(item, where, depth + 1))
+            stack.extend(_list_children(item, where, depth + 1))
         if nodes > MAX_NODES or characters > MAX_CHARACTERS:
             raise FormatError(place, f"larger than a record may be ({MAX_NODES} values, {MAX_CHARACTERS} characters)")
 
 
-def _children(item: Any, where: str, depth: int) -> list[tuple[Any, str, int]]:
-    """What stands in a list or object, with its place; what JSON always keeps is left out."""
+def _list_children(item: Any, where: str, depth: int) -> list[tuple[Any, str, int]]:
+    """Return the entries of a list or object, with their places; entries that JSON can always keep are left out."""
     if isinstance(item, dict):
-        pairs = [(c, f"{where}.{key}".lstrip(".")[:200], depth) for key, c in item.items() if not _is_kept(c)]
+        pairs = [(c, f"{where}.{key}".lstrip(".")[:200], depth) for key, c in item.items() if not _is_always_kept(c)]
         names = [(key, where, depth) for key in item]
         return pairs[::-1] + names
-    return [(c, f"{where}[{i}]"[:200], depth) for i, c in reversed(list(enumerate(item))) if not _is_kept(c)]
+    return [(c, f"{where}[{i}]"[:200], depth) for i, c in reversed(list(enumerate(item))) if not _is_always_kept(c)]
 
 
-def _is_kept(value: Any) -> bool:
+def _is_always_kept(value: Any) -> bool:
     return type(value) in _PLAIN and not (type(value) is float and not math.isfinite(value))

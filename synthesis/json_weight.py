@@ -1,5 +1,5 @@
-"""How much memory a JSON text will take once it is read, estimated before it is: thirty times its size, at worst; and
-how deep what was read stands in itself.
+"""Memory that a JSON text will take once it is read, estimated in advance: thirty times its size, at worst; and nesting
+depth of a value.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ _TEXT, _STRING, _LIST, _OBJECT, _ITEM = 1, 30, 64, 190, 16
 """Bytes of memory that a character, a string, a list, an object and an item take about (CPython 3.11, 64 bits)."""
 
 
-def weight(data: bytes, most: int) -> int:
-    """About how many bytes of memory a JSON text takes once it is read; where that is over `most`, what stands inside
-    strings is not taken for lists and objects."""
-    rough = _weighed(data, len(data))
+def estimate_weight(data: bytes, most: int) -> int:
+    """Return about how many bytes of memory a JSON text takes once it is read; if that exceeds `most`, brackets inside
+    strings are not counted as lists and objects.
+    """
+    rough = _weigh_piece(data, len(data))
     least = _TEXT * len(data) + _STRING * (data.count(b'"') - data.count(rb"\"")) // 2
     if rough <= most:
         return rough
     if least > most:
         return least
-    return sum(_weighed(bare, size) for bare, size in _without_strings(data))
+    return sum(_weigh_piece(bare, size) for bare, size in _strip_strings(data))
 
 
 def require_light(data: bytes, most: int = LIGHT) -> None:
-    """Raise ValueError where a JSON text would take more memory than `most` bytes once it is read."""
-    if len(data) > most // _OBJECT and weight(data, most) > most:
+    """Raise ValueError if a JSON text would take more memory than `most` bytes once it is read."""
+    if len(data) > most // _OBJECT and estimate_weight(data, most) > most:
         raise ValueError(f"it would take more than {most >> 20:,} MiB of memory once it is read")
 
 
 def is_shallow(value: Any, most: int) -> bool:
-    """Whether what JSON gave has at most so many levels of lists and objects: recursion ends at some hundreds."""
+    """Return whether a JSON value has at most so many levels of lists and objects: recursion ends at some hundreds."""
     level = [value]
     for _ in range(most):
         below: list[Any] = []
@@ -53,20 +54,22 @@ def is_shallow(value: Any, most: int) -> bool:
 
 
 def require_shallow(data: str | bytes, value: Any, most: int) -> None:
-    """Raise ValueError where the value that was read from a text has more than so many levels."""
+    """Raise ValueError if the value that was read from a text has more than so many levels."""
     opening = data.count("[") + data.count("{") if isinstance(data, str) else data.count(b"[") + data.count(b"{")
     if opening > most and not is_shallow(value, most):
         raise ValueError(f"it is nested too deeply: {most} levels are allowed")
 
 
-def _weighed(bare: bytes, size: int) -> int:
+def _weigh_piece(bare: bytes, size: int) -> int:
     strings = bare.count(b'"') // 2
     nested = _LIST * bare.count(b"[") + _OBJECT * bare.count(b"{") + _ITEM * bare.count(b",")
     return _TEXT * size + _STRING * strings + nested
 
 
-def _without_strings(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """(a piece with `""` for each string in it, its size), piece by piece: all at once would take what is feared."""
+def _strip_strings(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield (a piece with `""` for each string in it, its size), piece by piece: all at once would take too much
+    memory.
+    """
     start, inside = 0, False
     while start < len(data):
         end = start + _PIECE

@@ -1,7 +1,7 @@
-"""What every stage of the pipeline is given, and how it asks.
+"""Inputs of every stage of the pipeline, and how it asks models.
 
 A stage is `async def stage(kit, ...) -> draft`. It raises Rejected (a fact about the item), LLMError or another
-InfrastructureError (try again later) or SpendCapReached, and gives a whole draft or nothing.
+InfrastructureError (try again later) or SpendCapReached, and returns a complete draft or nothing.
 """
 
 from __future__ import annotations
@@ -16,29 +16,38 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from synthesis.contracts import MOST_LATENCY_S, Disturbance, Frozen, Message, ScoreRule, SentReasoning, UserKind
+from synthesis.contracts import (
+    MOST_LATENCY_S,
+    Disturbance,
+    Frozen,
+    JudgedEdges,
+    Message,
+    ScoreRule,
+    SentReasoning,
+    UserKind,
+)
 from synthesis.drafts import TesterKind, ThemeDraft
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm.asker import TRIES, Asker
 from synthesis.llm.calls import Site, StageCall
 from synthesis.runtime import Sandbox
-from synthesis.variant_settings import GraphSettings, ProgrammaticSettings
+from synthesis.variant_settings import GraphSettings, ProgrammaticSettings, WalkSettings
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 Level = Literal["theme", "scenario", "task", "trajectory"]
-Variant = Literal["envscaler", "autoforge", "programmatic"]
+Variant = Literal["envscaler", "autoforge", "programmatic", "walk"]
 """Whose way to environments and tasks a pipeline goes: a row of `synthesis/pipeline.py`."""
 LEVELS: tuple[Level, ...] = ("theme", "scenario", "task", "trajectory")
 
 
-def _rising(pair: tuple[int, int]) -> tuple[int, int]:
+def _require_rising(pair: tuple[int, int]) -> tuple[int, int]:
     if not 0 <= pair[0] <= pair[1]:
         raise ValueError("a range goes from a lower to a higher number, and neither is below 0")
     return pair
 
 
-ActionRange = Annotated[tuple[int, int], AfterValidator(_rising)] | Literal["released"] | None
+ActionRange = Annotated[tuple[int, int], AfterValidator(_require_rising)] | Literal["released"] | None
 
 
 class StageSettings(Frozen):
@@ -129,16 +138,17 @@ class StageSettings(Frozen):
     """Of an initial state as JSON; no longer reply is read."""
     graph: GraphSettings = GraphSettings()
     programmatic: ProgrammaticSettings = ProgrammaticSettings()
+    walk: WalkSettings = WalkSettings()
 
     @model_validator(mode="after")
-    def _one_fault_a_call(self) -> Self:
+    def _require_one_fault_per_call(self) -> Self:
         if self.teacher_failures + self.teacher_error_results > 1:
             raise ValueError("failures and error results: a call has one of both at most; make their sum at most 1")
         return self
 
     @property
     def disturbance(self) -> Disturbance:
-        """How the calls of teachers are disturbed."""
+        """Disturbance of the calls of teachers."""
         return Disturbance(
             latency=self.teacher_latency,
             latency_s=self.teacher_latency_s,
@@ -150,7 +160,7 @@ class StageSettings(Frozen):
 
 @dataclass
 class StageSources:
-    """What a stage drew on, for provenance: the roles it asked, and its seeds by name."""
+    """Sources of a stage, for provenance: the roles it asked, and its seeds by name."""
 
     roles: set[str] = field(default_factory=set)
     seeds: dict[str, int] = field(default_factory=dict)
@@ -158,9 +168,9 @@ class StageSources:
 
 @dataclass(frozen=True)
 class Kit:
-    """What a stage works with. `path` is the item's content path, `theme` its theme's key, `seed` the batch's.
+    """Tools of a stage. `path` is the item's content path, `theme` its theme's key, `seed` the batch's.
 
-    `threads` run what blocks (the sandbox); `check_stop` raises where a person asked to stop. `noted` fills by itself.
+    `threads` run blocking work (the sandbox); `check_stop` raises if a user asked to stop. `noted` fills by itself.
     """
 
     asker: Asker
@@ -174,11 +184,11 @@ class Kit:
     noted: StageSources = field(default_factory=StageSources)
 
     def at(self, part: str) -> Kit:
-        """The same for what lies below this item (`scenario-0`)."""
+        """Return the same kit for an item below this one (`scenario-0`)."""
         return replace(self, path=f"{self.path}/{part}")
 
-    def luck(self, stage: str) -> int:
-        """A seed of this item and stage alone: the same in every run of the batch."""
+    def draw_seed(self, stage: str) -> int:
+        """Return a seed for this item and stage only: the same in every run of the batch."""
         drawn = int.from_bytes(hashlib.sha256(f"{self.seed}\0{self.path}\0{stage}".encode()).digest()[:6])
         self.noted.seeds[stage] = drawn
         return drawn
@@ -198,10 +208,10 @@ class Kit:
         tries: int = TRIES,
         **parameters: Any,
     ) -> M:
-        """Ask one question for JSON of a shape. Raises MalformedReply and what `Asker.reply` raises.
+        """Ask one question for JSON of a shape. Raises MalformedReply and as `Asker.reply`.
 
-        Where `check` raises InputError (it may be async, for what the sandbox has to say) the model is asked again;
-        that error is the `__cause__` of the MalformedReply after the last try.
+        If `check` raises InputError (it may be async, for checks in the sandbox) the model is asked again; that error
+        is the `__cause__` of the MalformedReply after the last try.
         """
         return await self.asker.structured(self._call(role, stage, words, sample, parameters), wanted, check, tries)
 
@@ -215,11 +225,11 @@ class Kit:
         tries: int = TRIES,
         **parameters: Any,
     ) -> str:
-        """Ask one question for Python source. Raises MalformedReply and what `Asker.reply` raises."""
+        """Ask one question for Python source. Raises MalformedReply and as `Asker.reply`."""
         return await self.asker.code(self._call(role, stage, words, sample, parameters), check, tries)
 
     async def run(self, work: Callable[..., T], *given: Any) -> T:
-        """Do what blocks in a thread."""
+        """Run blocking work in a thread."""
         inside = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self.threads, inside.run, work, *given)
 
@@ -229,18 +239,20 @@ class Kit:
 
 
 class ItemSpec(Frozen):
-    """What is known of an item before any stage has worked on it.
+    """Initial knowledge about an item, before any stage has worked on it.
 
-    Of a theme: the `theme` where it is known, else the `text` of a task set (`source`) that one is to be found in, with
-    the `key` that it will have. Of an environment that is there: its record, the number of the `version` that whoever
-    keeps environments knows it by, and the `score` of its newest assessment. Below: `ordinal` among its siblings, and
-    for a trajectory whether it is a conversation, and whether it is at a variant of the task that withholds something.
+    Of a theme: the `theme` if it is known, else the `text` of a task set (`source`) in which one is to be found, with
+    the `key` that it will have. Of an existing environment: its record, the number of its `version` in its store, the
+    `score` of its newest assessment, and the `edges` between its tools if they were judged. Below: `ordinal` among its
+    siblings, and for a trajectory whether it is a conversation, and whether it is at a variant of the task that
+    withholds something.
     """
 
     theme: ThemeDraft | None = None
     environment: EnvironmentRecord | None = None
     version: int = 0
     score: float | None = None
+    edges: JudgedEdges | None = None
     text: str = ""
     source: str = ""
     key: str = ""
@@ -251,8 +263,9 @@ class ItemSpec(Frozen):
 
 @dataclass(frozen=True)
 class Barrier:
-    """What a barrier works with: the kit of each item that stands there, by index, in which what it asks is counted.
-    Items of `apart` are to be folded into nothing."""
+    """Inputs of a barrier: the kit of each waiting item, by index, to which its requests are charged. Items of `apart`
+    must not be merged.
+    """
 
     settings: StageSettings
     kit_of: Callable[[int], Kit]
@@ -261,7 +274,7 @@ class Barrier:
 
 @dataclass(frozen=True)
 class BarrierGroups:
-    """Lists of indices that are one thing, the one that goes on first; by index, what is to be said of an item."""
+    """Lists of indices that are one item, the one that continues first; by index, the note about an item."""
 
     groups: Sequence[Sequence[int]]
     notes: Mapping[int, str] = field(default_factory=dict)
@@ -269,13 +282,13 @@ class BarrierGroups:
 
 @dataclass(frozen=True)
 class Stage:
-    """A row of the pipeline: `run(kit, spec, *drafts)` gives a draft of the type `gives`.
+    """A row of the pipeline: `run(kit, spec, *drafts)` returns a draft of the type `gives`.
 
-    `takes` names the earlier stages, of the item or of those above it, whose drafts it is given. A stage with `group`
-    is a barrier instead: once all items of the level have come so far, `group(barrier, drafts)` gives lists of indices
-    that are one thing, and the first of each list goes on. Where `given` finds the draft in the item's spec, the item
-    begins here with it and nothing is asked; where `skipped` is true the item goes past.
-    With `amends` its draft may hold a `program`, which takes the place of that stage's draft from then on.
+    `takes` names the earlier stages, of the item or of those above it, whose drafts it receives. A stage with `group`
+    is a barrier instead: once all items of the level have arrived, `group(barrier, drafts)` returns lists of indices
+    that are one item, and the first of each list continues. If `given` finds the draft in the item's spec, the item
+    begins here with it and no model is asked; if `skipped` is true the item passes by. With `amends` its draft may hold
+    a `program`, which replaces that stage's draft from then on.
     """
 
     name: str
@@ -290,7 +303,7 @@ class Stage:
     amends: str = ""
 
     def amendment(self, draft: Any) -> dict[str, Any]:
-        """The earlier stage's draft as this one's amends it, by that stage's name; empty where it does not."""
+        """Return the earlier stage's draft as this one's amends it, by that stage's name; empty if it does not."""
         program = getattr(draft, "program", None) if self.amends else None
         return {} if program is None else {self.amends: program}
 
@@ -306,8 +319,9 @@ class ItemPart:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages in order, and what is made of an item that passed all of its level: `parts`, or `barren_parts` if its
-    drafts, by stage, are `barren`."""
+    """The stages in order, and the items below an item that passed all of its level: `parts`, or `barren_parts` if its
+    drafts, by stage, are `barren`.
+    """
 
     stages: tuple[Stage, ...]
     parts: Callable[[Level, StageSettings], list[ItemPart]]
@@ -316,30 +330,30 @@ class Pipeline:
 
     @property
     def first(self) -> dict[str, str]:
-        """The first stage of each level."""
+        """First stage of each level."""
         return {stage.level: stage.name for stage in reversed(self.stages)}
 
     def of(self, level: Level) -> tuple[Stage, ...]:
         return tuple(stage for stage in self.stages if stage.level == level)
 
     def stage(self, name: str) -> Stage:
-        """Raises KeyError."""
+        """Return a stage by its name. Raises KeyError."""
         return {stage.name: stage for stage in self.stages}[name]
 
     def start(self, level: Level, spec: ItemSpec) -> str:
-        """The stage that an item begins with: the last one whose draft its spec holds, else the first."""
+        """Return the stage with which an item begins: the last one whose draft its spec holds, else the first."""
         own = self.of(level)
         held = [stage for stage in own if stage.given(spec) is not None]
         return (held or own)[-1 if held else 0].name
 
     def path(self, level: Level, settings: StageSettings, spec: ItemSpec) -> list[Stage]:
-        """The stages that an item goes through, in order."""
+        """Return the stages that an item goes through, in order."""
         own = self.of(level)
         begin = [stage.name for stage in own].index(self.start(level, spec))
         return [stage for stage in own[begin:] if not stage.skipped(settings, spec)]
 
     def after(self, name: str, settings: StageSettings, spec: ItemSpec) -> Stage | None:
-        """The stage that an item goes to next; None after its last."""
+        """Return the next stage of an item; None after its last."""
         left = [stage.name for stage in self.of(self.stage(name).level)]
         passed = left[: left.index(name) + 1]
         wanted = self.path(self.stage(name).level, settings, spec)

@@ -1,7 +1,7 @@
-"""Python source as syntax trees, read by one thread at a time.
+"""Python source as syntax trees, parsed by one thread at a time.
 
-Before 3.11.8 and 3.12.2 CPython counts the depth of the tree it builds for all threads together: two that parse at
-once may meet a `SystemError` for source that is perfectly well. The sandbox's children have one thread each.
+Before 3.11.8 and 3.12.2 CPython counts the depth of the tree it builds for all threads together: two concurrent parses
+may raise a `SystemError` for valid source. The sandbox's children have one thread each.
 """
 
 from __future__ import annotations
@@ -30,71 +30,76 @@ MOST_ALIKE = 200
 """So many members of a set, or keys of a mapping, may have one hash: each is compared with all of them."""
 
 
-def parse(source: str) -> ast.Module:
-    """The tree of a module. Raises one of `UNREADABLE`."""
-    _require_quick(source)
+def parse_module(source: str) -> ast.Module:
+    """Return the tree of a module. Raises one of `UNREADABLE`."""
+    _require_quick_parse(source)
     with _ONE_AT_A_TIME:
         return ast.parse(source)
 
 
 def compile_tree(tree: ast.Module, name: str) -> CodeType:
-    """The code of a module; nothing is executed. Raises one of `UNREADABLE`."""
+    """Return the code of a module; nothing is executed. Raises one of `UNREADABLE`."""
     with _ONE_AT_A_TIME:
         return compile(tree, name, "exec", dont_inherit=True)
 
 
-def expression(source: str) -> ast.Expression:
-    """The tree of one expression. Raises one of `UNREADABLE`."""
-    _require_quick(source)
+def parse_expression(source: str) -> ast.Expression:
+    """Return the tree of one expression. Raises one of `UNREADABLE`."""
+    _require_quick_parse(source)
     with _ONE_AT_A_TIME:
         return ast.parse(source, mode="eval")
 
 
-def scopes(source: str) -> symtable.SymbolTable:
-    """Which names each scope of a module binds and reads; nothing is executed. Raises one of `UNREADABLE`."""
-    _require_quick(source)
+def build_scopes(source: str) -> symtable.SymbolTable:
+    """Return the names that each scope of a module binds and reads; nothing is executed. Raises one of `UNREADABLE`."""
+    _require_quick_parse(source)
     with _ONE_AT_A_TIME:
         return symtable.symtable(source, "<program>", "exec")
 
 
-def literal(text: str) -> Any:
-    """The value that a literal writes down; nothing is executed. Raises one of `UNREADABLE`, or TypeError."""
-    tree = expression(text.lstrip(" \t"))
+def read_literal(text: str) -> Any:
+    """Return the value of a literal; nothing is executed. Raises one of `UNREADABLE`, or TypeError."""
+    tree = parse_expression(text.lstrip(" \t"))
     _require_quick_value(tree)
     return ast.literal_eval(tree)
 
 
-def token_count(source: str) -> int:
-    """At least as many as there are tokens, words of texts and comments included: what a tree takes grows with them."""
+def count_tokens(source: str) -> int:
+    """Return an upper bound of the number of tokens, words of texts and comments included: a tree's size grows with
+    it.
+    """
     return sum(1 for _ in _TOKEN.finditer(source))
 
 
-def lineage(name: str, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """A class behind those of the same module that it inherits from, the farthest first; none where it is not there.
+def list_lineage(name: str, classes: Mapping[str, ast.ClassDef]) -> list[ast.ClassDef]:
+    """Return a class after those of the same module that it inherits from, the farthest first; none if it does not
+    exist.
 
-    Each is walked once: bases that stand twice, forty levels high, have no end otherwise.
+    Each is visited once: repeated bases, forty levels deep, would take exponential time.
     """
     line: list[ast.ClassDef] = []
-    met: set[str] = set()
-    waiting = [(name, False)]
-    while waiting:
-        current, done = waiting.pop()
-        if done:
+    met_names: set[str] = set()
+    waiting_names = [(name, False)]
+    while waiting_names:
+        current, is_done = waiting_names.pop()
+        if is_done:
             line.append(classes[current])
-        elif current in classes and current not in met:
-            met.add(current)
-            waiting.append((current, True))
-            waiting += [(base.id, False) for base in classes[current].bases if isinstance(base, ast.Name)]
+        elif current in classes and current not in met_names:
+            met_names.add(current)
+            waiting_names.append((current, True))
+            waiting_names += [(base.id, False) for base in classes[current].bases if isinstance(base, ast.Name)]
     return line
 
 
-def _require_quick(source: str) -> None:
+def _require_quick_parse(source: str) -> None:
     if sys.version_info < (3, 12) and source.count("{") * len(source) > _SOUGHT and _FORMATTED.search(source):
         raise ValueError("it has too many braces for its length, beside f-strings: they would take minutes to read")
 
 
 def _require_quick_value(tree: ast.Expression) -> None:
-    """Raise ValueError where a value would take longer to be built, or spelled, than its text is long."""
+    """Raise ValueError if a value would take disproportionate time to build, or to spell, for the length of its
+    text.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value.bit_length() > MOST_BITS:
             raise ValueError("it holds a whole number of more than 1,000 digits")

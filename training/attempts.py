@@ -1,4 +1,4 @@
-"""Attempts at the dataset's tasks, through the one loop of `synthesis.rollout`, with the tokens each is made of."""
+"""Attempts at the tasks of a dataset, through the one loop of `synthesis.rollout`, with the tokens of each attempt."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
-from synthesis.llm import AskedModel, ChatModel, connected
-from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, attempt_seed, run_attempts
+from synthesis.llm import AskedModel, ChatModel, open_role_model
+from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, build_attempt_seed, run_attempts
 from synthesis.runtime import Sandbox
 from training.config import Attempts, Decoding, Thinking
 from training.dataset import TaskRow
@@ -24,7 +24,7 @@ POLL_S = 0.1
 
 @dataclass(frozen=True)
 class TaskAttempt:
-    """One attempt. `group` names task and setting; `ordinal` counts the attempts at it within a step."""
+    """One attempt. `group` names its task and setting; `ordinal` counts the attempts at it within a step."""
 
     row: TaskRow
     ordinal: int
@@ -38,7 +38,7 @@ class TaskAttempt:
 
 @dataclass(frozen=True)
 class Try:
-    """An attempt that is to be made. `seed`, the row and `ordinal` decide its draws."""
+    """An attempt to be made. `seed`, the row and `ordinal` decide its draws."""
 
     row: TaskRow
     ordinal: int
@@ -48,13 +48,13 @@ class Try:
 
 @dataclass(frozen=True)
 class Table:
-    """What attempts need beside tasks: the sandbox their tools run in, the tokenizer, limits, who plays the user, and
-    who judges the facts of rubrics.
+    """Everything attempts need besides tasks: the sandbox, the tokenizer, limits, the model that plays the user, and
+    the judge of rubrics.
 
-    `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`. `half`: the model
-    computes in bf16. `engine` draws the tokens, if not the model itself. With `thinking` stripped turns are drawn
-    behind histories without earlier reasoning. `judges_user`: the judge is asked whether simulated users erred. `seed`,
-    the job's, decides with row and ordinal which calls are disturbed, in every step and at every horizon alike.
+    `stopped` is called ten times a second; once it returns True, attempts under way end as `cancelled`. `half`: the
+    model computes in bf16. `engine` draws the tokens, if not the model itself. With `thinking` stripped, turns are
+    drawn after histories without earlier reasoning. `judges_user`: the judge is asked whether simulated users erred.
+    `seed`, the job's, decides with row and ordinal which calls are disturbed, in every step and at every horizon alike.
     """
 
     sandbox: Sandbox
@@ -70,7 +70,7 @@ class Table:
     seed: int = 0
 
 
-def run(
+def make_attempts(
     table: Table,
     engine: GenerationEngine,
     tasks: Sequence[tuple[TaskRow, int]],
@@ -79,18 +79,20 @@ def run(
     decoding: Decoding,
     seed: str,
 ) -> list[TaskAttempt]:
-    """Attempts at (row, ordinal) in their order, at most `limits.at_once` at a time; none is missing. Each goes on when
-    its own turn is done, and the next one begins when one has ended: nobody waits for the others.
+    """Return attempts at (row, ordinal) in the given order, at most `limits.at_once` at a time; none is missing. Each
+    attempt continues when its own turn is done, and the next one begins when one has ended: there is no barrier.
 
-    One that was never begun, since the job was stopped, is left out. `seed` and (row, ordinal) decide the draws.
-    Raises InputError: a conversation and nobody plays the user, or a rubric and nobody judges.
+    Attempts that were never begun, because the job was stopped, are left out. `seed` and (row, ordinal) decide the
+    draws. Raises InputError: a conversation without a model for the user, or a rubric without a judge.
     """
-    done: dict[int, TaskAttempt] = {}
-    flow(table, engine, [Try(row, number, turns, seed) for row, number in tasks], decoding, done.__setitem__)
-    return [done[place] for place in sorted(done)]
+    attempts: dict[int, TaskAttempt] = {}
+    stream_attempts(
+        table, engine, [Try(row, number, turns, seed) for row, number in tasks], decoding, attempts.__setitem__
+    )
+    return [attempts[place] for place in sorted(attempts)]
 
 
-def flow(
+def stream_attempts(
     table: Table,
     engine: GenerationEngine,
     work: Sequence[Try],
@@ -98,20 +100,22 @@ def flow(
     done: Callable[[int, TaskAttempt], None],
     begins: Callable[[int], bool] = lambda place: True,
 ) -> None:
-    """Make attempts as `run` does and hand each over (its place in the work, the attempt) when it has ended.
+    """Make attempts as `make_attempts` does and pass each to `done` (its place in the work, the attempt) when it has
+    ended.
 
-    `begins` is asked before each one, in the work's order; once it says no, none is begun any more. What `done` raises
-    ends all. Raises as `run`.
+    `begins` is called before each attempt, in the order of the work; once it returns False, no further attempt is
+    begun. An exception of `done` ends all attempts. Raises as `make_attempts`.
     """
     require_roles(work, table.user, table.judge, table.judges_user)
-    with _without_old_garbage():
-        asyncio.run(_flow(table, engine, work, decoding, done, begins))
+    with _freeze_old_objects():
+        asyncio.run(_stream_attempts(table, engine, work, decoding, done, begins))
 
 
 @contextlib.contextmanager
-def _without_old_garbage() -> Iterator[None]:
-    """For the block, what lives already is not looked through for garbage: with torch imported one look takes a
-    quarter of a second, in which no attempt goes on."""
+def _freeze_old_objects() -> Iterator[None]:
+    """Exclude existing objects from garbage collection in the block: with torch imported one collection takes a quarter
+    of a second, in which no attempt continues.
+    """
     gc.freeze()
     try:
         yield
@@ -119,7 +123,7 @@ def _without_old_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def _flow(
+async def _stream_attempts(
     table: Table,
     engine: GenerationEngine,
     work: Sequence[Try],
@@ -132,42 +136,44 @@ async def _flow(
     policies: dict[int, TokenPolicy] = {}
     stop = asyncio.Event()
     talks = any(one.row.setting == "conversation" for one in work)
-    judged = any(one.row.rollout.asks_judge for one in work) or (talks and table.judges_user)
-    asked = table.user if talks else None, table.judge if judged else None
-    async with engine.open(), connected(asked[0]) as player, connected(asked[1]) as judge:
+    needs_judge = any(one.row.rollout.asks_judge for one in work) or (talks and table.judges_user)
+    role_models = table.user if talks else None, table.judge if needs_judge else None
+    async with engine.open(), open_role_model(role_models[0]) as player, open_role_model(role_models[1]) as judge:
 
-        def plans() -> Iterator[Plan]:
-            for place, one in enumerate(work):
+        def iterate_plans() -> Iterator[Plan]:
+            for place, work_item in enumerate(work):
                 if not begins(place):
                     return
-                seed = f"{one.seed}:{one.row.id}:{one.ordinal}"
+                seed = f"{work_item.seed}:{work_item.row.id}:{work_item.ordinal}"
                 policies[place] = kind(engine, table.tokenizer, decoding, seed, renderings)
-                # The attempt comes back under its place; which try at the task it is stands beside it.
+                # Attempts return by their place in the work; the ordinal within the task is restored below.
                 yield Plan(
-                    one.row.rollout,
+                    work_item.row.rollout,
                     policies[place],
-                    attempt_setting(table.limits, one, table.judges_user),
-                    simulated_user(table.limits, one.row, player, table.user),
+                    build_attempt_setting(table.limits, work_item, table.judges_user),
+                    make_simulated_user(table.limits, work_item.row, player, table.user),
                     ordinal=place,
                     judge=judge,
-                    disturbance_seed=attempt_seed(table.seed, one.row.id, one.ordinal),
+                    disturbance_seed=build_attempt_seed(table.seed, work_item.row.id, work_item.ordinal),
                 )
 
-        watch = asyncio.create_task(_watch(table.stopped, stop))
+        watch = asyncio.create_task(_watch_stop(table.stopped, stop))
         try:
             async with contextlib.aclosing(
-                run_attempts(table.sandbox, plans(), at_once=table.limits.at_once, stop=stop)
-            ) as made:
-                async for attempt in made:
-                    place, one = attempt.ordinal, work[attempt.ordinal]
-                    told = attempt.model_copy(update={"ordinal": one.ordinal})
-                    done(place, TaskAttempt(one.row, one.ordinal, told, policies.pop(place).trace))
+                run_attempts(table.sandbox, iterate_plans(), at_once=table.limits.at_once, stop=stop)
+            ) as attempts:
+                async for attempt in attempts:
+                    place, work_item = attempt.ordinal, work[attempt.ordinal]
+                    ordered_attempt = attempt.model_copy(update={"ordinal": work_item.ordinal})
+                    done(
+                        place, TaskAttempt(work_item.row, work_item.ordinal, ordered_attempt, policies.pop(place).trace)
+                    )
         finally:
             watch.cancel()
 
 
 def require_roles(work: Sequence[Try], user: AskedModel | None, judge: AskedModel | None, judges_user: bool) -> None:
-    """Raises InputError: nobody plays a role that the attempts need."""
+    """Raise InputError if no model plays a role that the attempts need."""
     talks = any(one.row.setting == "conversation" for one in work)
     if any(one.row.rollout.asks_judge for one in work) and judge is None:
         raise InputError("judge: tasks that are judged by a rubric need a model that judges; name one")
@@ -180,8 +186,8 @@ def require_roles(work: Sequence[Try], user: AskedModel | None, judge: AskedMode
         )
 
 
-def attempt_setting(limits: Attempts, one: Try, judges_user: bool) -> AttemptSetting:
-    """How a try is carried out."""
+def build_attempt_setting(limits: Attempts, one: Try, judges_user: bool) -> AttemptSetting:
+    """Return the rollout setting of a try."""
     talks = one.row.setting == "conversation"
     return AttemptSetting(
         conversational=talks,
@@ -195,20 +201,22 @@ def attempt_setting(limits: Attempts, one: Try, judges_user: bool) -> AttemptSet
     )
 
 
-async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
+async def _watch_stop(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
     while not stopped():
         await asyncio.sleep(POLL_S)
     stop.set()
 
 
-def simulated_user(limits: Attempts, row: TaskRow, player: ChatModel | None, role: AskedModel | None) -> User | None:
-    """The user of a conversation; None for a task without one."""
+def make_simulated_user(
+    limits: Attempts, row: TaskRow, player: ChatModel | None, role: AskedModel | None
+) -> User | None:
+    """Return the user of a conversation, or None for a task without one."""
     if row.setting != "conversation" or player is None or role is None:
         return None
     tools = row.rollout.pick_tools(limits.user_tools)
     return SimulatedUser(player, row.rollout.instruction, limits.user, tools, temperature=role.temperature)
 
 
-def tries(rows: Iterable[TaskRow], each: int) -> list[tuple[TaskRow, int]]:
-    """Each row `each` times, side by side, numbered from 0."""
+def list_tries(rows: Iterable[TaskRow], each: int) -> list[tuple[TaskRow, int]]:
+    """Return each row `each` times, side by side, numbered from 0."""
     return [(row, number) for row in rows for number in range(each)]

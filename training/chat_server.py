@@ -1,8 +1,8 @@
 """OpenAI's chat API over a model of transformers: `python -m training.chat_server FOLDER --port N [--threads N]`.
 
-For workers without vLLM, on a CPU above all. Template and replies are read as training reads them
-(`training.templates`), every request is drawn at its own temperature, and requests that wait together are one batch.
-Answers come whole. It listens on the loopback interface alone, and needs the key in `ENVARIUM_SERVING_KEY` if set.
+For workers without vLLM, mainly on a CPU. Template and replies are read as in training (`training.templates`), every
+request is drawn at its own temperature, and requests that wait together form one batch. Replies are not streamed. It
+listens on the loopback interface only, and requires the key in `ENVARIUM_SERVING_KEY` if set.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from jinja2 import TemplateError
 
 from synthesis.contracts import Message, Tool
 from synthesis.errors import EnvariumError, FormatError, InputError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.json_reader import read_json
-from synthesis.llm.wire import read_arguments, reply_message
+from synthesis.llm.wire import build_reply_message, read_arguments
 from training.chat.token_marks import encode_text
 from training.config import Optimiser
-from training.engines.local import continue_all
+from training.engines.local import continue_sequences
 from training.job import SERVING_KEY
 from training.model_loader import load_model
 from training.policy import Generation
-from training.templates import own_variables, read_turn, render
+from training.templates import list_own_variables, read_turn, render_conversation
 
 BODY_BYTES = 16 * 1024 * 1024
 BODY_MEMORY = 256 * 1024 * 1024
@@ -51,7 +51,7 @@ Body = Mapping[str, Any]
 
 
 class RefusedChat(InputError):
-    """A request that is refused. `param` is the field that is to blame, `code` OpenAI's name of the reason."""
+    """A refused request. `param` is the field at fault, `code` OpenAI's name of the reason."""
 
     def __init__(self, message: str, param: str = "", code: str = "invalid_request") -> None:
         super().__init__(message)
@@ -85,36 +85,40 @@ class ChatModel:
         threading.Thread(target=self._compute, name="compute", daemon=True).start()
 
     def complete(self, body: Body) -> dict[str, Any]:
-        """A chat completion. Raises RefusedChat, EnvariumError: the model could not compute."""
-        require_served(body)
+        """Return a chat completion. Raises RefusedChat; EnvariumError: the model could not compute."""
+        require_supported_fields(body)
         require_known_variables(self.tokenizer, body)
         tools = [dict(tool) for tool in body.get("tools") or () if isinstance(tool, dict)]
         if body.get("tool_choice") == "none":
             tools = []
-        before = self._prompt(body, tools)
+        before = self._encode_prompt(body, tools)
         room = self.window - len(before)
         if room < 1:
             raise RefusedChat(
                 f"This model's maximum context length is {self.window} tokens, the conversation has {len(before)}.",
                 "messages", "context_length_exceeded",
             )  # fmt: skip
-        asked = body.get("max_completion_tokens") or body.get("max_tokens") or room
+        requested_tokens = body.get("max_completion_tokens") or body.get("max_tokens") or room
         temperature = body.get("temperature")
         top_p = body.get("top_p")
         manner = (1.0 if temperature is None else float(temperature), 1.0 if top_p is None else float(top_p))
         seed = secrets.token_hex(8) if body.get("seed") is None else str(body["seed"])
-        wanted = _Asked(before, max(1, min(int(asked), room)), seed, manner)
-        self._asked.put(wanted)
-        made = wanted.answer.result()
-        words = made.ids if made.cut or made.ids[-1] == self.tokenizer.eos_token_id else made.ids[:-1]
-        message = read_turn(self.tokenizer, words, before, [_tool(tool) for tool in tools])
-        return self._spelled(body, message, made, len(before))
+        request = _Asked(before, max(1, min(int(requested_tokens), room)), seed, manner)
+        self._asked.put(request)
+        generation = request.answer.result()
+        words = (
+            generation.ids
+            if generation.cut or generation.ids[-1] == self.tokenizer.eos_token_id
+            else generation.ids[:-1]
+        )
+        message = read_turn(self.tokenizer, words, before, [_parse_tool(tool) for tool in tools])
+        return self._serialize_completion(body, message, generation, len(before))
 
-    def _prompt(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> list[int]:
+    def _encode_prompt(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> list[int]:
         try:
-            text = render(
+            text = render_conversation(
                 self.tokenizer,
-                [_message(message) for message in body["messages"]],
+                [_convert_message(message) for message in body["messages"]],
                 tools,
                 prompt=True,
                 variables=body.get("chat_template_kwargs"),
@@ -139,9 +143,11 @@ class ChatModel:
         return batch
 
     def _draw(self, batch: Sequence[_Asked], temperature: float, top_p: float) -> None:
-        """Boundary: whatever the model raises belongs to those who wait, and the next batch may do better."""
+        """Draw the replies of a batch. Boundary: any exception of the model goes to the waiting requests, and the next
+        batch is tried again.
+        """
         try:
-            drawn = continue_all(
+            generations = continue_sequences(
                 self.model,
                 [asked.ids for asked in batch],
                 [asked.most for asked in batch],
@@ -152,21 +158,21 @@ class ChatModel:
                 top_p=top_p,
             )
         except Exception as error:
-            for asked in batch:
-                asked.answer.set_exception(EnvariumError(f"the model failed: {error}"))
+            for request in batch:
+                request.answer.set_exception(EnvariumError(f"the model failed: {error}"))
             return
-        for asked, made in zip(batch, drawn, strict=True):
-            asked.answer.set_result(made)
+        for request, generation in zip(batch, generations, strict=True):
+            request.answer.set_result(generation)
 
-    def _spelled(self, body: Body, message: Message, made: Generation, before: int) -> dict[str, Any]:
-        told = reply_message(message)
-        reason = "length" if made.cut else "tool_calls" if "tool_calls" in told else "stop"
+    def _serialize_completion(self, body: Body, message: Message, made: Generation, before: int) -> dict[str, Any]:
+        reply = build_reply_message(message)
+        reason = "length" if made.cut else "tool_calls" if "tool_calls" in reply else "stop"
         return {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": body.get("model"),
-            "choices": [{"index": 0, "message": told, "finish_reason": reason}],
+            "choices": [{"index": 0, "message": reply, "finish_reason": reason}],
             "usage": {
                 "prompt_tokens": before,
                 "completion_tokens": len(made.ids),
@@ -175,8 +181,8 @@ class ChatModel:
         }
 
 
-def require_served(body: Body) -> None:
-    """Raises RefusedChat that names the first field which is not honoured here: nothing is ignored in silence."""
+def require_supported_fields(body: Body) -> None:
+    """Raise RefusedChat naming the first unsupported field: no field is ignored silently."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
         raise RefusedChat("messages: a list of objects is needed.", "messages")
@@ -188,9 +194,9 @@ def require_served(body: Body) -> None:
         ("n", (None, 1)),
         ("tool_choice", (None, "auto", "none")),
     )
-    for name, known in plain:
-        if body.get(name) not in known:
-            raise RefusedChat(f"'{name}' is supported as {known[-1]!r} alone.", name)
+    for name, supported in plain:
+        if body.get(name) not in supported:
+            raise RefusedChat(f"'{name}' is supported as {supported[-1]!r} alone.", name)
     form = body.get("response_format")
     if form is not None and (not isinstance(form, dict) or form.get("type") != "text"):
         raise RefusedChat("'response_format' is supported as plain text alone.", "response_format")
@@ -202,63 +208,65 @@ def require_served(body: Body) -> None:
 
 
 def require_known_variables(tokenizer: Any, body: Body) -> None:
-    """Raises RefusedChat for a variable that the model's chat template does not read: it would change nothing, and
-    what is the renderer's own (`chat_template`, `tools`) is not a client's to set."""
-    given = body.get("chat_template_kwargs") or {}
-    if not isinstance(given, dict):
+    """Raise RefusedChat for a variable that the model's chat template does not read: it would change nothing, and the
+    renderer's own variables (`chat_template`, `tools`) are not a client's to set.
+    """
+    variables = body.get("chat_template_kwargs") or {}
+    if not isinstance(variables, dict):
         raise RefusedChat("chat_template_kwargs: an object is needed.", "chat_template_kwargs")
-    known = own_variables(tokenizer)
-    for name, value in given.items():
-        if name not in known:
-            told = ", ".join(sorted(known)) or "none"
+    known_variables = list_own_variables(tokenizer)
+    for name, value in variables.items():
+        if name not in known_variables:
+            known_text = ", ".join(sorted(known_variables)) or "none"
             raise RefusedChat(
-                f"chat_template_kwargs: the model's chat template reads no {name!r:.80} (known: {told}).",
+                f"chat_template_kwargs: the model's chat template reads no {name!r:.80} (known: {known_text}).",
                 "chat_template_kwargs",
             )
         if not isinstance(value, bool | int | float | str):
             raise RefusedChat(f"chat_template_kwargs: {name!r} is no plain value.", "chat_template_kwargs")
 
 
-def _message(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as templates take it: its words as one text, arguments as objects."""
+def _convert_message(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as templates take it: its content as one text, arguments as objects."""
     content = given.get("content")
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    told = {**given, "content": content or ""}
+    converted = {**given, "content": content or ""}
     if given.get("tool_calls"):
-        told["tool_calls"] = [_call(call) for call in given["tool_calls"]]
-    return told
+        converted["tool_calls"] = [_convert_call(call) for call in given["tool_calls"]]
+    return converted
 
 
-def _call(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A call with its arguments as an object. Raises RefusedChat: they are none."""
+def _convert_call(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call with its arguments as an object. Raises RefusedChat: they are not an object."""
     function = dict(given["function"])
     arguments, error = read_arguments(function.get("arguments"))
     if error:
-        raise RefusedChat(f"messages: a call of {clean(str(function.get('name')))[:100]!r}: {error}", "messages")
+        raise RefusedChat(f"messages: a call of {clean_text(str(function.get('name')))[:100]!r}: {error}", "messages")
     return {**given, "function": {**function, "arguments": arguments}}
 
 
-def _tool(given: Mapping[str, Any]) -> Tool:
+def _parse_tool(given: Mapping[str, Any]) -> Tool:
     function = given.get("function")
     function = function if isinstance(function, dict) else {}
     parameters = function.get("parameters")
     return Tool(
-        name=clean(str(function.get("name", ""))),
-        description=clean(str(function.get("description", ""))),
+        name=clean_text(str(function.get("name", ""))),
+        description=clean_text(str(function.get("description", ""))),
         parameters=parameters if isinstance(parameters, dict) else {"type": "object", "properties": {}},
     )
 
 
 class ChatServer(ThreadingHTTPServer):
-    """A thread for each connection. Connections that come while the model computes wait to be accepted: with the five
-    that `socketserver` lets wait, the others' packets are dropped, and they run into their limit for connecting."""
+    """A server with a thread for each connection. Connections that arrive while the model computes wait to be accepted:
+    with `socketserver`'s backlog of five, packets of the others are dropped, and those connections time out.
+    """
 
     request_queue_size = 1_024
 
 
-def handler_of(model: ChatModel, key: str) -> type[BaseHTTPRequestHandler]:
-    """What answers HTTP requests for a model."""
+def make_handler(model: ChatModel, key: str) -> type[BaseHTTPRequestHandler]:
+    """Return the handler class of HTTP requests for a model."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -268,14 +276,14 @@ def handler_of(model: ChatModel, key: str) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
-            given = self.headers.get("Authorization", "")
+            authorization = self.headers.get("Authorization", "")
             if not 0 < length <= BODY_BYTES or self.path != "/v1/chat/completions":
                 self.close_connection = True
-                return self._send(404, _error("There is nothing else here.", "", "not_found"))
+                return self._send(404, _build_error_body("There is nothing else here.", "", "not_found"))
             text = self.rfile.read(length)
-            if key and not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
-                return self._send(401, _error("This is not the server's key.", "", "invalid_key"))
-            self._send(*_answer(model, text))
+            if key and not hmac.compare_digest(authorization.encode(), f"Bearer {key}".encode()):
+                return self._send(401, _build_error_body("This is not the server's key.", "", "invalid_key"))
+            self._send(*_answer_request(model, text))
 
         def _send(self, status: int, told: Mapping[str, Any]) -> None:
             text = json.dumps(told).encode()
@@ -286,48 +294,48 @@ def handler_of(model: ChatModel, key: str) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Requests are counted at the site."""
+            """Log nothing: requests are counted at the site."""
 
     return Handler
 
 
-def _answer(model: ChatModel, text: bytes) -> tuple[int, dict[str, Any]]:
-    """Boundary of a request: every error is an answer."""
+def _answer_request(model: ChatModel, text: bytes) -> tuple[int, dict[str, Any]]:
+    """Return (status, body) of a request. Boundary: every error becomes a response."""
     try:
         body = read_json(text, "the body", most_memory=BODY_MEMORY)
         if not isinstance(body, dict):
             raise RefusedChat("The body is no JSON object.")
         return 200, model.complete(body)
     except RefusedChat as error:
-        return 400, _error(str(error), error.param, error.code)
+        return 400, _build_error_body(str(error), error.param, error.code)
     except FormatError as error:
-        return 400, _error(str(error), "", "malformed_body")
+        return 400, _build_error_body(str(error), "", "malformed_body")
     except Exception as error:
-        return 500, _error(str(error) or type(error).__name__, "", "model_failed")
+        return 500, _build_error_body(str(error) or type(error).__name__, "", "model_failed")
 
 
-def _error(message: str, param: str, code: str) -> dict[str, Any]:
+def _build_error_body(message: str, param: str, code: str) -> dict[str, Any]:
     return {"error": {"message": message[:2_000], "param": param or None, "code": code, "type": "server_error"}}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until the process is ended. Returns 1 where the model cannot be served."""
+    """Serve until the process is ended. Return 1 if the model cannot be served."""
     parser = argparse.ArgumentParser(prog="python -m training.chat_server", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--context", type=int, default=0)
     parser.add_argument("--at-once", type=int, default=32)
     parser.add_argument("--threads", type=int, default=0)
-    given = parser.parse_args(arguments)
-    if given.threads:
-        torch.set_num_threads(given.threads)
+    options = parser.parse_args(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
     try:
-        model = ChatModel(str(given.folder), context=given.context, at_once=given.at_once)
+        model = ChatModel(str(options.folder), context=options.context, at_once=options.at_once)
     except InputError as error:
         print(error, file=sys.stderr)
         return 1
-    handler = handler_of(model, os.environ.get(SERVING_KEY, ""))
-    with ChatServer(("127.0.0.1", given.port), handler) as server:
+    handler = make_handler(model, os.environ.get(SERVING_KEY, ""))
+    with ChatServer(("127.0.0.1", options.port), handler) as server:
         server.serve_forever()
     return 0
 

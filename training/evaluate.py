@@ -9,20 +9,21 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from synthesis.contracts import Frozen
-from training.attempts import Table, TaskAttempt, run, tries
+from training.attempts import Table, TaskAttempt, list_tries, make_attempts
 from training.config import Decoding, Evaluation, Masking
 from training.dataset import TaskRow
 from training.engines.local import TransformersEngine
 from training.policy import GenerationEngine
-from training.rewards import scored
-from training.sampler import chosen
+from training.rewards import score_attempt
+from training.sampler import choose_rows
 from training.step import Ranks, StepStopped
-from training.step_record import Judged, values_of
+from training.step_record import Judged, compute_step_values
 
 
 class Result(Frozen):
-    """`success` is the share of attempts that count which solved their task, `counted` how many those are of `tried`;
-    `environments` is each one's success. None where no attempt counts."""
+    """Result of an evaluation. `success` is the share of counted attempts that solved their task, `counted` is their
+    number out of `tried`; `environments` is the success of each. None if no attempt counts.
+    """
 
     success: float | None
     reward: float | None
@@ -39,7 +40,7 @@ class Result(Frozen):
     sampled_tasks: int = 0
 
     def values(self) -> dict[str, float | None]:
-        """As keys of the record."""
+        """Return the result as keys of the record."""
         whole: dict[str, float | None] = {"evaluation/success": self.success, "evaluation/reward": self.reward}
         if self.tasks:
             whole |= {"evaluation/tasks": self.tasks, "evaluation/reward_deviation": self.deviation}
@@ -48,7 +49,7 @@ class Result(Frozen):
         return whole | {f"evaluation/environment/{name}/success": v for name, v in self.environments.items()}
 
 
-def evaluate(
+def evaluate_model(
     table: Table,
     model: Any,
     rows: Sequence[TaskRow],
@@ -63,32 +64,43 @@ def evaluate(
 ) -> Result:
     """Attempt the chosen rows with a model in this process; ranks share the work and all get the result.
 
-    Rewards are the verifier's scores. A task is the same each time, and so are the draws: `temperature` 0 compares two
-    checkpoints without chance, 1 measures the policy that RL trains. With `settings.sampled` each task is tried as
+    Rewards are the verifier's scores. The tasks are the same each time, and so are the draws: `temperature` 0 compares
+    two checkpoints without chance, 1 measures the policy that RL trains. With `settings.sampled` each task is tried as
     often at that temperature too. Raises StepStopped.
     """
-    rows, ranks = chosen(rows, settings.tasks, seed), ranks or Ranks()
+    rows, ranks = choose_rows(rows, settings.tasks, seed), ranks or Ranks()
     results = []
     for temperature in (settings.temperature, *([settings.sampled] if settings.sampled else [])):
-        work = tries(rows, settings.rollouts)[ranks.rank :: ranks.count]
+        work = list_tries(rows, settings.rollouts)[ranks.rank :: ranks.count]
         manner = decoding.model_copy(update={"temperature": temperature, "top_p": settings.top_p})
-        mine = attempt_all(table, model, work, settings.turns, manner, f"evaluation:{seed}", name, policy_step)
+        own_attempts = attempt_tasks(
+            table, model, work, settings.turns, manner, f"evaluation:{seed}", name, policy_step
+        )
         if any(ranks.every([table.stopped()])):
             raise StepStopped("The job was told to stop during an evaluation.")
         results.append(
-            result_of([(tried, scored(tried.attempt, "score", masking or Masking())) for tried in ranks.every(mine)])
+            build_result(
+                [
+                    (tried, score_attempt(tried.attempt, "score", masking or Masking()))
+                    for tried in ranks.every(own_attempts)
+                ]
+            )
         )
     result = results[0]
     if len(results) == 1:
         return result
     sampled = results[1]
-    told = {"sampled": sampled.success, "sampled_environments": sampled.environments, "sampled_tasks": sampled.tasks}
-    return result.model_copy(update=told)
+    sampled_fields = {
+        "sampled": sampled.success,
+        "sampled_environments": sampled.environments,
+        "sampled_tasks": sampled.tasks,
+    }
+    return result.model_copy(update=sampled_fields)
 
 
-def result_of(judged: Sequence[Judged]) -> Result:
-    """The numbers of evaluated attempts."""
-    values = values_of(judged, 0.0) if judged else {}
+def build_result(judged: Sequence[Judged]) -> Result:
+    """Return the numbers of evaluated attempts."""
+    values = compute_step_values(judged, 0.0) if judged else {}
     environments = {
         key.removeprefix("environment/").removesuffix("/success"): value
         for key, value in values.items()
@@ -109,7 +121,7 @@ def result_of(judged: Sequence[Judged]) -> Result:
     )
 
 
-def attempt_all(
+def attempt_tasks(
     table: Table,
     model: Any,
     work: Sequence[tuple[TaskRow, int]],
@@ -119,23 +131,24 @@ def attempt_all(
     name: str = "policy",
     policy_step: int = 0,
 ) -> list[TaskAttempt]:
-    """Attempts with a model whose tokens the table's engine draws; without one the model itself, which is in evaluation
-    mode meanwhile. `policy_step`: how many updates it has had."""
-    with generating(table, model, decoding, name, policy_step) as engine:
-        return run(table, engine, work, turns=turns, decoding=decoding, seed=seed)
+    """Return attempts with a model whose tokens the table's engine draws, or the model itself, which is in evaluation
+    mode meanwhile. `policy_step`: the number of updates it has had.
+    """
+    with open_generation(table, model, decoding, name, policy_step) as engine:
+        return make_attempts(table, engine, work, turns=turns, decoding=decoding, seed=seed)
 
 
 @contextlib.contextmanager
-def generating(
+def open_generation(
     table: Table, model: Any, decoding: Decoding, name: str, policy_step: int = 0
 ) -> Iterator[GenerationEngine]:
-    """What draws a model's tokens in attempts, for the block: see `attempt_all`."""
-    told = model.generation_config.eos_token_id
-    ends = frozenset({table.tokenizer.eos_token_id, *([told] if isinstance(told, int) else told or [])})
+    """Yield the engine that draws a model's tokens in attempts: see `attempt_tasks`."""
+    end_ids = model.generation_config.eos_token_id
+    ends = frozenset({table.tokenizer.eos_token_id, *([end_ids] if isinstance(end_ids, int) else end_ids or [])})
     if table.engine is not None:
         yield table.engine(decoding, ends, name, policy_step)
         return
-    own = TransformersEngine(
+    own_engine = TransformersEngine(
         model,
         name=name,
         ends=ends,
@@ -149,6 +162,6 @@ def generating(
     was = model.training
     model.eval()
     try:
-        yield own
+        yield own_engine
     finally:
         model.train(was)

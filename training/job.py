@@ -1,4 +1,4 @@
-"""A job as a trainer finds it: the files of its folder, what `job.json` says, and how it may end. No torch."""
+"""A job as a trainer finds it: the files of its folder, the contents of `job.json`, and its exit statuses. No torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ processor from the sandbox, and where anything else runs they wait for one anoth
 
 
 class Exit(IntEnum):
-    """Exit statuses. What is not among them is a crash of the process itself (a signal, say)."""
+    """Exit statuses. Any other status is a crash of the process itself (a signal, for example)."""
 
     DONE = 0
     FAULT = 1
@@ -64,7 +64,7 @@ class Exit(IntEnum):
 
 
 class AskedModelFile(Frozen):
-    """A model behind an address: who plays the user in conversations, who judges answers, or who is evaluated."""
+    """A model behind an address that plays the user in conversations, judges answers, or is evaluated."""
 
     base_url: str
     model: str
@@ -72,8 +72,9 @@ class AskedModelFile(Frozen):
 
 
 class VllmServer(Frozen):
-    """A vLLM server that draws a job's tokens. `url` ends before `/v1`. With `sleep` it lies on the trainer's GPUs and
-    gives their memory back while the model learns. `patience_s`: how long it may take to start, or to fall asleep."""
+    """A vLLM server that draws a job's tokens. `url` ends before `/v1`. With `sleep` it uses the trainer's GPUs and
+    frees their memory while the model learns. `patience_s`: how long it may take to start, or to fall asleep.
+    """
 
     url: str = Field(pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$", max_length=2_000)
     sleep: bool = False
@@ -81,21 +82,21 @@ class VllmServer(Frozen):
 
     @field_validator("url")
     @classmethod
-    def _root(cls, value: str) -> str:
+    def _strip_api_version(cls, value: str) -> str:
         return value.rstrip("/").removesuffix("/v1")
 
 
 class JobFile(Frozen):
-    """What a job is made of. Paths are absolute, or relative to the job's folder.
+    """Parts of a job. Paths are absolute, or relative to the job's folder.
 
-    `model` is a folder with a model of transformers, `adapters` are those of steps of earlier jobs, merged into it one
-    after the other, `dataset` a frozen dataset; `evaluation` one of tasks, whose held-
-    out side is evaluated (RL: by default the dataset's own). With `resume` the last whole checkpoint is gone on from.
-    `threads` bounds what the CPU computes with; 0 leaves that to torch. `engine` draws RL's tokens: the model itself,
-    vLLM in the trainer's process, or the vLLM `server`. `spent_s` are the seconds that earlier attempts in other
-    folders took of `limits.hours`.
+    `model` is a folder with a model of transformers; `adapters` are those of steps of earlier jobs, merged into it one
+    after the other; `dataset` is a frozen dataset; `evaluation` is one of tasks, whose held-out side is evaluated (RL:
+    by default the dataset's own). With `resume` the job continues from the last complete checkpoint. `threads` limits
+    the threads of CPU computations; 0 leaves that to torch. `engine` draws RL's tokens: the model itself, vLLM in the
+    trainer's process, or the vLLM `server`. `spent_s` are the seconds that earlier attempts in other folders took of
+    `limits.hours`.
 
-    An evaluation may ask a `policy` in the place of a `model`, and goes on behind the first `reported` reports.
+    An evaluation may ask a `policy` instead of a `model`, and continues after the first `reported` reports.
     """
 
     config: TrainingConfig
@@ -115,37 +116,37 @@ class JobFile(Frozen):
 
 
 def is_model_name(name: str) -> bool:
-    """Whether it names a model (NAME or OWNER/NAME), and no other place of the file system."""
+    """Return whether it names a model (NAME or OWNER/NAME), and no other place of the file system."""
     return bool(_NAME.fullmatch(name)) and not any(set(part) <= {"."} for part in name.split("/"))
 
 
-def may_fetch() -> bool:
-    """Whether a worker of this Python may ask Hugging Face for models: HF_HUB_OFFLINE forbids it."""
+def can_fetch_models() -> bool:
+    """Return whether a worker of this Python may fetch models from Hugging Face: HF_HUB_OFFLINE forbids it."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE")
     return not offline and importlib.util.find_spec("huggingface_hub") is not None
 
 
 def read_job(folder: Path) -> JobFile:
-    """Raises InputError that names each field that does not fit."""
+    """Return the job of a folder. Raises InputError that names each field that does not fit."""
     try:
         return JobFile.model_validate_json((folder / JOB).read_bytes())
     except FileNotFoundError as error:
         raise InputError(f"{folder / JOB} is missing: there is no job here") from error
     except ValidationError as error:
-        told = (
+        problems = (
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
             for problem in error.errors(include_url=False)[:20]
         )
-        raise InputError("; ".join(told)) from error
+        raise InputError("; ".join(problems)) from error
 
 
 @dataclass
 class WallTime:
     """Wall time of a job over all its attempts.
 
-    `elsewhere` are seconds of attempts in other folders (a site adds up its rows of attempts), `here` of earlier ones
-    in this one, which stand in `spent.json`: that is written every few seconds, so that a trainer that was killed and
-    is begun again goes on counting. `file` is None where another process keeps the account (of several ranks, the
+    `elsewhere` are seconds of attempts in other folders (a site adds up its rows of attempts), `here` those of earlier
+    attempts in this folder, read from `spent.json`: that is written every few seconds, so that a trainer that was
+    killed and is started again continues the count. `file` is None if another process writes it (of several ranks, the
     first).
     """
 
@@ -156,13 +157,14 @@ class WallTime:
     _kept: float = -math.inf
 
     @property
-    def started(self) -> float:
-        """When the job would have begun (`time.monotonic`) had it run without a break."""
+    def started_at(self) -> float:
+        """Start of the job (`time.monotonic`) as if it had run without a break."""
         return self.begun - self.here - self.elsewhere
 
     def keep(self) -> None:
-        """Write what this folder's attempts took, unless that was done a moment ago. Best effort: on a full disk the
-        last account stays."""
+        """Write the time of this folder's attempts, at most every `KEEP_EVERY_S`. Best effort: on a full disk the last
+        file stays.
+        """
         now = time.monotonic()
         if self.file is None or now - self._kept < KEEP_EVERY_S:
             return
@@ -173,8 +175,8 @@ class WallTime:
             os.replace(pending, self.file)
 
 
-def wall_time(folder: Path, elsewhere: float, first: bool) -> WallTime:
-    """The account of a job whose trainer begins now; `first` says whether this process keeps it."""
+def load_wall_time(folder: Path, elsewhere: float, first: bool) -> WallTime:
+    """Return the wall time of a job whose trainer begins now; `first` is whether this process writes it."""
     here = 0.0
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         seconds = float(json.loads((folder / SPENT).read_bytes())["seconds"])

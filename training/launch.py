@@ -1,9 +1,8 @@
 """The trainer's child process: `python -m training.launch FOLDER` (or `accelerate launch -m`, on several GPUs).
 
 Reads `job.json` in the folder and writes beside it: `record.jsonl` (`training.metrics`), `checkpoints/`, `rollouts/`,
-and in the end `model/` (weights, tokenizer and template, ready to serve) and `result.json`. A file `stop` there, or
-SIGTERM, stops it within a step, with a checkpoint. How it ended is in the exit status and, with the reason, in the
-record.
+and at the end `model/` (weights, tokenizer and template, ready to serve) and `result.json`. A file `stop` there, or
+SIGTERM, stops it within a step, with a checkpoint. The exit status shows how it ended; the record has the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from synthesis.collector import not_collected
+from synthesis.collector import exclude_from_collection
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training.config import EvaluationJob, Reinforcement, Supervised
 from training.dataset import TaskRow, read_manifest, read_rows
@@ -33,41 +32,41 @@ from training.job import (
     Exit,
     JobFile,
     WallTime,
+    load_wall_time,
     read_job,
-    wall_time,
 )
-from training.lifeline import ALIVE, end_with
+from training.lifeline import ALIVE, end_with_holder
 from training.metrics import Writer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out the job of a folder; returns the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in (["-h"], ["--help"]):
+    """Run the job of a folder; return the exit status."""
+    options = list(sys.argv[1:] if arguments is None else arguments)
+    if options in (["-h"], ["--help"]):
         print(__doc__)
         return Exit.DONE
-    if len(given) != 1:
+    if len(options) != 1:
         print("usage: python -m training.launch FOLDER", file=sys.stderr)
         return Exit.INPUT
-    folder = Path(given[0]).resolve()
+    folder = Path(options[0]).resolve()
     if os.environ.get(ALIVE):
-        end_with(os.environ[ALIVE])
-    stopped = _stopping(folder)
+        end_with_holder(os.environ[ALIVE])
+    stopped = _make_stop_check(folder)
     first = os.environ.get("RANK", "0") == "0"
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as resources:
         try:
-            writer = held.enter_context(Writer(folder / RECORD)) if first else None
+            writer = resources.enter_context(Writer(folder / RECORD)) if first else None
         except EnvariumError as error:
             print(error, file=sys.stderr)
             return Exit.INFRASTRUCTURE
-        with _said(writer) as how:
+        with _record_outcome(writer) as outcome:
             job = read_job(folder)
-            how.status = _carry_out(folder, job, writer, stopped, wall_time(folder, job.spent_s, first))
+            outcome.status = _run_job(folder, job, writer, stopped, load_wall_time(folder, job.spent_s, first))
         if first:
-            # What several processes are started by tells only that one of them failed.
+            # The launcher of several processes reports only that one of them failed.
             with contextlib.suppress(OSError):
-                (folder / EXIT).write_text(how.status.name.lower(), encoding="utf-8")
-    return how.status
+                (folder / EXIT).write_text(outcome.status.name.lower(), encoding="utf-8")
+    return outcome.status
 
 
 class _How:
@@ -75,23 +74,23 @@ class _How:
 
 
 @contextlib.contextmanager
-def _said(writer: Writer | None) -> Iterator[_How]:
-    """Boundary of the whole job: every error becomes an exit status and a sentence in the record."""
-    how = _How()
+def _record_outcome(writer: Writer | None) -> Iterator[_How]:
+    """Turn every error into an exit status and a message in the record: the boundary of the whole job."""
+    outcome = _How()
     try:
-        yield how
+        yield outcome
     except Exception as error:
-        how.status, message = _told(error)
-        if how.status in (Exit.FAULT, Exit.MEMORY):
+        outcome.status, message = _classify_error(error)
+        if outcome.status in (Exit.FAULT, Exit.MEMORY):
             traceback.print_exc()
         print(message, file=sys.stderr)
         if writer is not None:
-            # On a full disk not even this fits; the status still says it.
+            # On a full disk not even this fits; the exit status still shows it.
             with contextlib.suppress(EnvariumError, OSError):
-                writer.event(0, "error", message[:4_000], exit=how.status.name.lower())
+                writer.event(0, "error", message[:4_000], exit=outcome.status.name.lower())
 
 
-def _told(error: Exception) -> tuple[Exit, str]:
+def _classify_error(error: Exception) -> tuple[Exit, str]:
     import torch
 
     from training.policy import Diverged
@@ -116,30 +115,30 @@ def _told(error: Exception) -> tuple[Exit, str]:
     return Exit.FAULT, f"A fault of Envarium's own: {type(error).__name__}: {text}"
 
 
-def _stopping(folder: Path) -> Callable[[], bool]:
+def _make_stop_check(folder: Path) -> Callable[[], bool]:
     asked: list[int] = []
     with contextlib.suppress(ValueError):
-        # Signals can be taken in a process's main thread alone; elsewhere (tests) the file does.
+        # Signal handlers can be set only in the main thread; in other threads (tests) the file `stop` is used.
         signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     return lambda: bool(asked) or (folder / STOP).exists()
 
 
-def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Callable[[], bool], wall: WallTime) -> Exit:
+def _run_job(folder: Path, job: JobFile, writer: Writer | None, stopped: Callable[[], bool], wall: WallTime) -> Exit:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault(*THREADS_WAIT)
-    with not_collected():
+    with exclude_from_collection():
         import torch
 
     if job.threads:
         torch.set_num_threads(job.threads)
-    dataset = _inside(folder, job.dataset)
+    dataset = _resolve_path(folder, job.dataset)
     _require_kind(job, read_manifest(dataset).kind)
     if isinstance(job.config, EvaluationJob):
-        return _evaluate(folder, job, job.config, writer, stopped, wall)
+        return _run_evaluation(folder, job, job.config, writer, stopped, wall)
     rows = list(read_rows(dataset, "train"))
-    held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
-    with not_collected():
+    held_out = _read_held_out(_resolve_path(folder, job.evaluation) if job.evaluation else dataset)
+    with exclude_from_collection():
         from training import job_setup
         from training.reports import open_report
         from training.trainer_callbacks import save_final
@@ -150,23 +149,28 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
         report.follow(writer)
 
     key = os.environ.get(LLM_KEY, "")
-    user, judge = job_setup.asked_model("user", job.user, key), job_setup.asked_model("judge", job.judge, key)
-    model = job_setup.merged(folder, _inside(folder, job.model), [_inside(folder, place) for place in job.adapters])
+    user, judge = (
+        job_setup.build_asked_model("user", job.user, key),
+        job_setup.build_asked_model("judge", job.judge, key),
+    )
+    model = job_setup.merge_job_adapters(
+        folder, _resolve_path(folder, job.model), [_resolve_path(folder, place) for place in job.adapters]
+    )
     parts = job_setup.Parts(
         folder, model, rows, held_out, writer, stopped, job.resume, job.engine, job.server, user, judge, wall
     )  # fmt: skip
     if isinstance(job.config, Supervised):
-        ended, trainer, results = job_setup.supervised(parts, job.config)
+        ended, trainer, results = job_setup.run_supervised_job(parts, job.config)
     else:
         assert isinstance(job.config, Reinforcement)
-        ended, trainer, results = job_setup.reinforcement(parts, job.config)
+        ended, trainer, results = job_setup.run_reinforcement_job(parts, job.config)
     if report is not None:
         report.close()
     if ended == "done":
         save_final(trainer, folder / MODEL)
     if writer is not None:
-        told = [{"step": step, **result.model_dump()} for step, result in results]
-        result = {"ended": ended, "step": trainer.state.global_step, "evaluations": told}
+        evaluations = [{"step": step, **result.model_dump()} for step, result in results]
+        result = {"ended": ended, "step": trainer.state.global_step, "evaluations": evaluations}
         (folder / RESULT).write_text(json.dumps(result, indent=1), encoding="utf-8")
         writer.event(trainer.state.global_step, "info", _ENDED[ended], ended=ended)
     return _EXITS[ended]
@@ -179,7 +183,7 @@ def _require_kind(job: JobFile, kind: str) -> None:
         raise InputError(f"dataset: {does} {wanted}, this dataset holds {kind}")
 
 
-def _evaluate(
+def _run_evaluation(
     folder: Path,
     job: JobFile,
     cfg: EvaluationJob,
@@ -187,12 +191,12 @@ def _evaluate(
     stopped: Callable[[], bool],
     wall: WallTime,
 ) -> Exit:
-    """An evaluation job. It is one process's work: others that were started beside it have nothing to do."""
+    """Run an evaluation job in the first process; other processes started with it have nothing to do."""
     if writer is None:
         return Exit.DONE
-    from training.evaluation.setup import evaluated
+    from training.evaluation.setup import run_evaluation_job
 
-    ended, step = evaluated(folder, job, cfg, writer, stopped, wall)
+    ended, step = run_evaluation_job(folder, job, cfg, writer, stopped, wall)
     (folder / RESULT).write_text(json.dumps({"ended": ended, "step": step, "evaluations": []}), encoding="utf-8")
     writer.event(step, "info", _ENDED[ended], ended=ended)
     return _EXITS[ended]
@@ -206,12 +210,12 @@ _ENDED: dict[Any, str] = {
 _EXITS: dict[Any, Exit] = {"done": Exit.DONE, "stopped": Exit.STOPPED, "out_of_time": Exit.OUT_OF_TIME}
 
 
-def _inside(folder: Path, path: str) -> Path:
+def _resolve_path(folder: Path, path: str) -> Path:
     return folder / path
 
 
-def _held_out(folder: Path) -> list[TaskRow]:
-    """The tasks to evaluate: the held-out side of a dataset of tasks, all of it where nothing is held out."""
+def _read_held_out(folder: Path) -> list[TaskRow]:
+    """Return the tasks to evaluate: the held-out side of a dataset of tasks, or all of it if nothing is held out."""
     manifest = read_manifest(folder)
     if manifest.kind != "tasks":
         return []

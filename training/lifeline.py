@@ -1,6 +1,6 @@
-"""Ends a trainer with its worker, however that ended: a lock that the worker holds as long as it lives. No torch.
+"""Lifeline between a trainer and its worker: a lock that the worker holds as long as it lives. No torch.
 
-The kernel frees a lock when the process that holds it is gone, however many processes stand between the two.
+The kernel frees a lock when the process that holds it is gone, however many processes are between the two.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ ALIVE = "ENVARIUM_ALIVE"
 LOOK_S = 0.5
 
 
-def hold(path: Path) -> int:
+def hold_lock(path: Path) -> int:
     """Take the lock; it is held until the descriptor is closed, or this process is gone."""
     held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(held, fcntl.LOCK_EX)
     return held
 
 
-def end_with(path: str, end: Callable[[int], None] = os._exit) -> None:
-    """End this process at once when nobody holds the lock any more; looked at beside the work, in a thread."""
-    threading.Thread(target=_watch, args=(path, end), name="lifeline", daemon=True).start()
+def end_with_holder(path: str, end: Callable[[int], None] = os._exit) -> None:
+    """End this process as soon as no process holds the lock; a thread polls it."""
+    threading.Thread(target=_watch_lock, args=(path, end), name="lifeline", daemon=True).start()
 
 
-def _watch(path: str, end: Callable[[int], None]) -> None:
-    while _held(path):
+def _watch_lock(path: str, end: Callable[[int], None]) -> None:
+    while _is_lock_held(path):
         time.sleep(LOOK_S)
     end(1)
 
 
-def _held(path: str) -> bool:
+def _is_lock_held(path: str) -> bool:
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The run's record: an append-only file that the trainer writes and the worker tails and posts. No torch.
+"""Record of a run: an append-only file that the trainer writes and the worker tails and posts. No torch.
 
-One JSON object a line, with a sequence number from 1 without gaps. A line counts once its newline is there: what a
-killed trainer left torn is not read, and the next writer removes it. One writer at a time, any number of readers.
+One JSON object per line, with a sequence number from 1 without gaps. A line counts once its newline is written: a torn
+line of a killed trainer is not read, and the next writer removes it. One writer at a time, any number of readers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)] | None
 
 
 class Name(Frozen):
-    """What a key means. `unit` is empty for a share or a plain number."""
+    """Meaning of a key. `unit` is empty for a share or a plain number."""
 
     label: str
     unit: str = ""
@@ -90,7 +90,7 @@ class Values(Frozen):
 
 
 class Event(Frozen):
-    """Something a person should read: a phase that begins, a warning, why the job ended."""
+    """A message for people: a phase that begins, a warning, the reason why the job ended."""
 
     kind: Literal["event"] = "event"
     seq: int = Field(ge=1)
@@ -102,7 +102,9 @@ class Event(Frozen):
 
 
 class Artefact(Frozen):
-    """A file that the trainer finished: a checkpoint's folder or a step's rollouts, its path relative to the job's."""
+    """A file that the trainer finished: a checkpoint's folder or a step's rollouts, with a path relative to the job's
+    folder.
+    """
 
     kind: Literal["artefact"] = "artefact"
     seq: int = Field(ge=1)
@@ -118,10 +120,10 @@ _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator
 
 
 class Writer:
-    """Appends records. Each is handed to the system before the call returns, so a killed process loses none.
+    """Writer of records. Each is handed to the system before the call returns, so a killed process loses none.
 
-    Opening removes a torn last line and goes on numbering. Raises InfrastructureError: another writer holds the file,
-    or it cannot be written (a full disk: nothing of the record is left behind); FormatError: the file is damaged.
+    Opening removes a torn last line and continues the numbering. Raises InfrastructureError: another writer holds the
+    file, or it cannot be written (a full disk: no partial record is left behind); FormatError: the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -134,7 +136,7 @@ class Writer:
             raise InfrastructureError(f"{path}: cannot be opened for writing: {error.strerror}") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._end, last = _whole_part(self._file, path)
+            self._end, last = _find_whole_part(self._file, path)
             os.ftruncate(self._file, self._end)
         except BlockingIOError as error:
             os.close(self._file)
@@ -145,7 +147,7 @@ class Writer:
         self.next_seq = last + 1
 
     def values(self, step: int, values: Mapping[str, float | int | None]) -> int:
-        """Record numbers of a step; returns the sequence number. What is no finite number becomes None."""
+        """Record numbers of a step; return the sequence number. Values that are not finite become None."""
         kept = {key: None if value is None or not math.isfinite(value) else value for key, value in values.items()}
         seq = self._append({"kind": "values", "step": step, "values": kept})
         if self.heard is not None:
@@ -153,11 +155,11 @@ class Writer:
         return seq
 
     def event(self, step: int, level: Literal["info", "warn", "error"], message: str, **data: Any) -> int:
-        """Record something to be read; returns the sequence number."""
+        """Record a message; return the sequence number."""
         return self._append({"kind": "event", "step": step, "level": level, "message": message, "data": data})
 
     def artefact(self, step: int, what: Literal["checkpoint", "rollouts"], path: str, **data: Any) -> int:
-        """Record a finished file or folder; returns the sequence number."""
+        """Record a finished file or folder; return the sequence number."""
         return self._append({"kind": "artefact", "step": step, "what": what, "path": path, "data": data})
 
     def close(self) -> None:
@@ -175,9 +177,9 @@ class Writer:
         if len(line) > LINE_BYTES:
             raise ValueError(f"a record of {len(line)} bytes is too long (at most {LINE_BYTES}); write it to a file")
         try:
-            written = 0
-            while written < len(line):
-                written += os.write(self._file, line[written:])
+            written_bytes = 0
+            while written_bytes < len(line):
+                written_bytes += os.write(self._file, line[written_bytes:])
         except OSError as error:
             os.ftruncate(self._file, self._end)
             raise InfrastructureError(f"{self.path}: cannot be written: {error.strerror}") from error
@@ -187,14 +189,17 @@ class Writer:
 
 
 class Position(Frozen):
-    """How far a reader is: bytes read and the next sequence number. JSON, kept on disk while the web app is away."""
+    """Position of a reader: bytes read and the next sequence number. JSON, kept on disk while the web app is
+    unreachable.
+    """
 
     offset: int = Field(default=0, ge=0)
     next_seq: int = Field(default=1, ge=1)
 
 
-def read(path: Path, position: Position, limit: int = 1_000) -> tuple[list[Record], Position]:
-    """(at most `limit` new records, the position after them). No file yet, or only a torn line: none.
+def read_records(path: Path, position: Position, limit: int = 1_000) -> tuple[list[Record], Position]:
+    """Return (at most `limit` new records, the position after them); no records if there is no file yet, or only a torn
+    line.
 
     Raises FormatError: a whole line is no record, numbers have a gap, or the file is shorter than what was read.
     """
@@ -212,14 +217,14 @@ def read(path: Path, position: Position, limit: int = 1_000) -> tuple[list[Recor
     offset, seq = position.offset, position.next_seq
     *whole, torn = chunk.split(b"\n")
     for line in whole[:limit]:
-        records.append(_parsed(line, seq, f"{path} at byte {offset}"))
+        records.append(_parse_record(line, seq, f"{path} at byte {offset}"))
         offset, seq = offset + len(line) + 1, seq + 1
     if not whole and len(torn) > LINE_BYTES:
         raise FormatError(f"{path} at byte {offset}", f"has no line's end in {len(torn)} bytes: no such record")
     return records, Position(offset=offset, next_seq=seq)
 
 
-def _parsed(line: bytes, seq: int, place: str) -> Record:
+def _parse_record(line: bytes, seq: int, place: str) -> Record:
     try:
         record = _RECORD.validate_json(line)
     except ValidationError as error:
@@ -229,8 +234,8 @@ def _parsed(line: bytes, seq: int, place: str) -> Record:
     return record
 
 
-def _whole_part(file: int, path: Path) -> tuple[int, int]:
-    """(bytes up to the last newline, sequence number of the last whole line, 0 without one)."""
+def _find_whole_part(file: int, path: Path) -> tuple[int, int]:
+    """Return (bytes up to the last newline, sequence number of the last whole line; 0 without one)."""
     size = os.fstat(file).st_size
     start = max(0, size - 2 * LINE_BYTES)
     tail = os.pread(file, size - start, start)

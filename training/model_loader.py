@@ -15,15 +15,15 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from synthesis.errors import InfrastructureError, InputError
 from training.config import Full, Lora, Optimiser
-from training.templates import Tokenizer, prepare
+from training.templates import Tokenizer, prepare_template
 
 
 def load_model(
     folder: str, optimiser: Optimiser, tuning: Full | Lora | None = None, attention: str = "sdpa"
 ) -> tuple[Any, Tokenizer, bool]:
-    """(model, tokenizer with a template that can be trained, whether that had to be replaced) of a local folder.
+    """Return (model, tokenizer with a template that can be trained, whether that had to be replaced) of a local folder.
 
-    Weights that are trained stay in float32, also where it is computed in bf16: a small step would be rounded away.
+    Trained weights stay in float32, even if computations are in bf16: a small update would be rounded away.
 
     Raises InputError: there is no model, or its template cannot be trained.
     """
@@ -32,24 +32,25 @@ def load_model(
         raise InputError(
             f"model: {folder} holds no model (config.json is missing); fetch it first, or correct its name"
         )
-    dtype = torch.bfloat16 if bf16(optimiser) and isinstance(tuning, Lora) else torch.float32
+    dtype = torch.bfloat16 if uses_bf16(optimiser) and isinstance(tuning, Lora) else torch.float32
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        model, told = AutoModelForCausalLM.from_pretrained(
+        model, loading_info = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
             ignore_mismatched_sizes=True, output_loading_info=True, attn_implementation=attention,
         )  # fmt: skip
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise InputError(f"model: {folder} cannot be loaded: {str(error)[:500]}. Fetch it again, whole") from error
-    _require_whole(folder, told)
-    replaced = prepare(tokenizer)
+    _require_all_weights(folder, loading_info)
+    replaced = prepare_template(tokenizer)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return model, tokenizer, replaced
 
 
 def merge_adapters(folder: Path, adapters: Sequence[Path], into: Path) -> None:
-    """Write the model of a folder with adapters merged into it, one after the other; it is there whole or not at all.
+    """Write the model of a folder with adapters merged into it, one after the other; the folder is written completely
+    or not at all.
 
     Raises InputError: there is no model, or adapters do not fit it; InfrastructureError: the disk is full.
     """
@@ -81,8 +82,10 @@ def merge_adapters(folder: Path, adapters: Sequence[Path], into: Path) -> None:
         ) from error
 
 
-def _require_whole(folder: str, told: Mapping[str, Any]) -> None:
-    """Raises InputError: weights are missing or have other sizes; transformers would draw them at random instead."""
+def _require_all_weights(folder: str, told: Mapping[str, Any]) -> None:
+    """Raise InputError if weights are missing or have other sizes; transformers would initialise them at random
+    instead.
+    """
     wrong = [*told["missing_keys"], *(key[0] if isinstance(key, tuple) else key for key in told["mismatched_keys"])]
     if wrong:
         raise InputError(
@@ -91,16 +94,16 @@ def _require_whole(folder: str, told: Mapping[str, Any]) -> None:
         )
 
 
-def bf16(optimiser: Optimiser) -> bool:
-    """Whether a job computes in bfloat16. Raises InputError: it is asked for where the device has none."""
+def uses_bf16(optimiser: Optimiser) -> bool:
+    """Return whether a job computes in bfloat16. Raises InputError: it is requested and the device has none."""
     able = torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     if optimiser.precision == "bf16" and not able:
         raise InputError("optimiser.precision: this device has no bf16; take `auto` or `fp32`")
     return able and optimiser.precision != "fp32"
 
 
-def adapters(tuning: Full | Lora) -> Any:
-    """peft's configuration, or None where all weights are trained."""
+def build_lora_config(tuning: Full | Lora) -> Any:
+    """Return peft's configuration, or None if all weights are trained."""
     if isinstance(tuning, Full):
         return None
     from peft import LoraConfig
@@ -116,7 +119,7 @@ def adapters(tuning: Full | Lora) -> Any:
 
 
 def require_window(model: Any, tokens: int, field_name: str, what: str) -> None:
-    """Raises InputError: more tokens than the model has places for."""
+    """Raise InputError if there are more tokens than the model's window."""
     window = getattr(model.config, "max_position_embeddings", None)
     if window is not None and tokens > window:
         raise InputError(f"{field_name}: {what} {tokens} tokens, the model's window is {window}; lower it")

@@ -1,8 +1,8 @@
 """Reports of a run to a tracker beside Envarium's own record: trackio, W&B or TensorBoard, from the worker.
 
-Where it goes and with which token is the worker's: `WANDB_API_KEY`, `HF_TOKEN`, `ENVARIUM_REPORT_PROJECT` (default
-`envarium`) and `ENVARIUM_REPORTS_DIR` (files of W&B and TensorBoard) of its environment. A job says only which tracker;
-one that fails later is told of once and left alone.
+Destination and token are set in the worker's environment: `WANDB_API_KEY`, `HF_TOKEN`, `ENVARIUM_REPORT_PROJECT`
+(default `envarium`) and `ENVARIUM_REPORTS_DIR` (files of W&B and TensorBoard). A job names only the tracker; one that
+fails later is reported once and not used again.
 """
 
 from __future__ import annotations
@@ -30,21 +30,23 @@ class Report:
         self._writer: Writer | None = None
 
     def follow(self, writer: Writer) -> None:
-        """Send what this writer records from now on."""
+        """Send all values that this writer records from now on."""
         self._writer = writer
         writer.heard = self.log
 
     def log(self, step: int, values: Values) -> None:
-        """Send numbers of a step. A tracker that fails is told of in the record, and nothing more is sent."""
+        """Send numbers of a step. The failure of a tracker is recorded once, and nothing more is sent."""
         known = {key: float(value) for key, value in values.items() if value is not None}
         if known:
-            self._tried(lambda: self._log(step, known), step)
+            self._run_safely(lambda: self._log(step, known), step)
 
     def close(self) -> None:
-        self._tried(self._close, 0)
+        self._run_safely(self._close, 0)
 
-    def _tried(self, act: Callable[[], None], step: int) -> None:
-        """Boundary to foreign code that talks to a network: whatever it raises, the training goes on."""
+    def _run_safely(self, act: Callable[[], None], step: int) -> None:
+        """Run a call to a tracker. Boundary to foreign code that uses a network: training continues after any
+        exception.
+        """
         try:
             act()
         except Exception as error:
@@ -58,9 +60,9 @@ class Report:
 
 
 def open_report(tracker: Tracker, folder: Path, config: Mapping[str, Any]) -> Report | None:
-    """A run at the tracker, named after the attempt's folder; None where nothing is to be reported.
+    """Return a run at the tracker, named after the attempt's folder; None if nothing is to be reported.
 
-    Raises InputError: its package is not installed at this worker, or it refuses to begin (no token, say).
+    Raises InputError: its package is not installed at this worker, or it fails to start (for example without a token).
     """
     if tracker == "none":
         return None
@@ -83,48 +85,48 @@ def open_report(tracker: Tracker, folder: Path, config: Mapping[str, Any]) -> Re
 Parts = tuple[Callable[[int, dict[str, float]], None], Callable[[], None]]
 
 
-def _trackio(folder: Path, config: dict[str, Any]) -> Parts:
+def _start_trackio(folder: Path, config: dict[str, Any]) -> Parts:
     import trackio
 
-    trackio.init(project=_project(), name=folder.name, config=config, resume="allow")
+    trackio.init(project=_get_project(), name=folder.name, config=config, resume="allow")
     return lambda step, values: trackio.log(values, step=step), trackio.finish
 
 
-def _wandb(folder: Path, config: dict[str, Any]) -> Parts:
+def _start_wandb(folder: Path, config: dict[str, Any]) -> Parts:
     import wandb
 
-    where = _files_of(folder)
+    where = _get_report_folder(folder)
     where.mkdir(parents=True, exist_ok=True)
     run = wandb.init(
-        project=_project(), id=folder.name, name=folder.name, config=config, resume="allow", dir=str(where)
+        project=_get_project(), id=folder.name, name=folder.name, config=config, resume="allow", dir=str(where)
     )
     return lambda step, values: run.log(values, step=step), run.finish
 
 
-def _tensorboard(folder: Path, config: dict[str, Any]) -> Parts:
+def _start_tensorboard(folder: Path, config: dict[str, Any]) -> Parts:
     from torch.utils.tensorboard import SummaryWriter
 
-    board = SummaryWriter(str(_files_of(folder) / folder.name))
+    board = SummaryWriter(str(_get_report_folder(folder) / folder.name))
     board.add_text("config", f"```json\n{config}\n```")
 
-    def log(step: int, values: dict[str, float]) -> None:
+    def log_scalars(step: int, values: dict[str, float]) -> None:
         for key, value in values.items():
             board.add_scalar(key, value, step)
 
-    return log, board.close
+    return log_scalars, board.close
 
 
-def _files_of(folder: Path) -> Path:
-    """Where trackers leave files: the attempt's own folder is removed when it has ended."""
+def _get_report_folder(folder: Path) -> Path:
+    """Return the folder for files of trackers: the attempt's own folder is removed when it has ended."""
     return Path(os.environ.get(FOLDER) or folder.parent.parent / "reports")
 
 
-def _project() -> str:
+def _get_project() -> str:
     return os.environ.get(PROJECT) or "envarium"
 
 
 _BEGIN: dict[str, Callable[[Path, dict[str, Any]], Parts]] = {
-    "trackio": _trackio,
-    "wandb": _wandb,
-    "tensorboard": _tensorboard,
+    "trackio": _start_trackio,
+    "wandb": _start_wandb,
+    "tensorboard": _start_tensorboard,
 }

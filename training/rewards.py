@@ -1,4 +1,4 @@
-"""What an attempt's record is worth in training, or why it is worth nothing. No torch."""
+"""Rewards of attempts in training, and the reasons for masking them. No torch."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ Reason = Literal["", "program_error", "infra_error", "cancelled", "user_fault", 
 
 
 class AttemptReward(Frozen):
-    """An attempt's `reward` in [0, 1], or None and why it is `masked`: out of baseline, advantage, loss and divisor."""
+    """An attempt's `reward` in [0, 1], or None and the reason it is `masked`: excluded from baseline, advantage, loss
+    and divisor.
+    """
 
     reward: float | None
     masked: Reason = ""
 
 
-def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptReward:
-    """What the attempt earned: `score` as the verifier gave it, `all_or_nothing` 1 if solved, else 0.
+def score_attempt(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptReward:
+    """Return the reward of the attempt: `score` as the verifier gave it, `all_or_nothing` 1 if solved, else 0.
 
-    `infra_error`, `cancelled` and whatever else has no reward is always masked, never a reward of 0. With `masking.meu`
-    (AF 3.4) so is an attempt whose simulated user a judge found at fault: each (`all`, Eq. 2's indicator) or only where
-    it `failed`, which is everything but solved. A verdict that is unknown masks nothing. What the environment's program
-    ended (`program_error`) earned nothing, which is 0: a program that exits where an agent would fail must not raise
-    the mean. With `masking.program_errors` it is masked, and with `masking.truncated` what was cut by its turns or
-    tokens.
+    `infra_error`, `cancelled` and any other attempt without a reward is always masked, never a reward of 0. With
+    `masking.meu` (AF 3.4) an attempt whose simulated user was found at fault by a judge is masked too: each (`all`, Eq.
+    2's indicator), or only those that `failed`, which are all except solved ones. An unknown verdict masks nothing. An
+    attempt that the environment's program ended (`program_error`) earns 0: a program that exits instead of letting an
+    agent fail must not raise the mean. With `masking.program_errors` it is masked, and with `masking.truncated`
+    attempts that were cut by their turns or tokens.
     """
     if attempt.outcome == "cancelled":
         return AttemptReward(reward=None, masked="cancelled")

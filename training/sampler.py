@@ -1,9 +1,9 @@
-"""Which tasks a step or a report tries. Seeded, no torch.
+"""Sampler of the tasks of a step or a report. Seeded, no torch.
 
-For SFT, which rows an epoch has. For RL, a draw depends on the seed and a small state alone, which goes into a
+For SFT, it selects the rows of an epoch. For RL, a draw depends only on the seed and a small state, which is saved in a
 checkpoint as JSON, and its tasks are distinct. By environment (`sampling.draw`): distinct environments by weight, each
-(environment, setting) gone through in a shuffled order before it begins anew. By task: every task of the dataset with
-the same chance, whatever was drawn before (ES B.2), or in proportion to the weights of the mixture.
+(environment, setting) traversed in a shuffled order before it begins anew. By task: every task of the dataset with the
+same probability, independent of earlier draws (ES B.2), or in proportion to the weights of the mixture.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from training.config import EvaluationJob, Mixture, Sampling, SettingName
 Item = TypeVar("Item")
 
 
-def chosen(rows: Sequence[Item], count: int, seed: int) -> list[Item]:
-    """The same `count` rows each time, drawn by the seed, in the dataset's order; all where there are fewer."""
+def choose_rows(rows: Sequence[Item], count: int, seed: int) -> list[Item]:
+    """Return the same `count` rows each time, drawn by the seed, in the dataset's order; all if there are fewer."""
     if len(rows) <= count:
         return list(rows)
     places = random.Random(f"evaluation:{seed}").sample(range(len(rows)), count)
@@ -41,11 +41,12 @@ class PlannedReport(Generic[Item]):
     work: tuple[tuple[Item, int], ...]
 
 
-def reports(config: EvaluationJob, rows: Sequence[Item]) -> list[PlannedReport[Item]]:
-    """All of an evaluation's reports, as many as `config.steps` says. Within a horizon every task is tried once, then
-    every one a second time: what a broken-off evaluation has is of all tasks."""
-    tried = chosen(rows, config.tasks or len(rows), config.seed)
-    work = [(row, ordinal) for ordinal in range(config.repeats) for row in tried]
+def plan_reports(config: EvaluationJob, rows: Sequence[Item]) -> list[PlannedReport[Item]]:
+    """Return all reports of an evaluation, `config.steps` of them. Within a horizon every task is tried once, then
+    every one a second time, so that an interrupted evaluation covers all tasks.
+    """
+    tried_rows = choose_rows(rows, config.tasks or len(rows), config.seed)
+    work = [(row, ordinal) for ordinal in range(config.repeats) for row in tried_rows]
     size = config.report_every
     parts = [
         (horizon, tuple(work[start : start + size]))
@@ -65,17 +66,19 @@ class Prompt(Frozen):
 
 
 class SamplerState(Frozen):
-    """How far a job is: draws made, and how many rows of each (environment, setting) were passed."""
+    """Progress of a job: draws made, and the number of passed rows of each (environment, setting)."""
 
     draws: int = Field(default=0, ge=0)
     passed: dict[str, int] = Field(default_factory=dict)
 
 
 class Catalogue:
-    """A dataset's prompts by environment and setting, without those of weight 0. Made once, never changed."""
+    """A dataset's prompts by environment and setting, without those of weight 0. Built once, never changed."""
 
     def __init__(self, prompts: Iterable[Prompt], mixture: Mixture, sampling: Sampling, seed: int) -> None:
-        """Raises InputError: too few environments or tasks, or an environment with too few, for a step."""
+        """Index the prompts. Raises InputError: too few environments or tasks, or an environment with too few, for a
+        step.
+        """
         self.sampling, self.mixture, self.seed = sampling, mixture, seed
         self.rows: dict[str, dict[SettingName, list[int]]] = defaultdict(dict)
         for prompt in prompts:
@@ -105,19 +108,19 @@ class Catalogue:
                 )
 
     def draw(self, state: SamplerState, tasks: int | None = None) -> tuple[list[int], SamplerState]:
-        """(rows, next state) of so many tasks, by default the step's: by environment `tasks_each` rows of each side by
-        side, of as many environments as that takes.
+        """Return (rows, next state) of so many tasks, by default the step's: by environment, `tasks_each` rows of each
+        side by side, of as many environments as needed.
 
-        Dynamic sampling draws again for what it dropped: the same call with the state that the last one gave.
+        Dynamic sampling draws replacements by the same call with the last returned state.
         """
         count = self.sampling.tasks if tasks is None else tasks
         passed = dict(state.passed)
         if self.sampling.draw == "tasks":
             return self._draw_rows(state.draws, count), SamplerState(draws=state.draws + 1, passed=passed)
-        wanted = min(math.ceil(count / self.sampling.tasks_each), len(self.environments))
-        chosen = self._environments(state.draws, wanted)
+        environment_count = min(math.ceil(count / self.sampling.tasks_each), len(self.environments))
+        drawn_names = self._environments(state.draws, environment_count)
         rows: list[int] = []
-        for name in chosen:
+        for name in drawn_names:
             rows += self._tasks(name, state.draws, passed)
         return rows, SamplerState(draws=state.draws + 1, passed=passed)
 
@@ -125,7 +128,7 @@ class Catalogue:
         return self.mixture.environments.get(environment, 1.0)
 
     def _weigh_rows(self) -> dict[int, float]:
-        """The weight of each row of the catalogue, of its environment and its setting together."""
+        """Return the weight of each row of the catalogue: environment times setting."""
         return {
             row: self._weight(name) * self.mixture.settings.get(setting, 1.0)
             for name in self.environments
@@ -134,7 +137,9 @@ class Catalogue:
         }
 
     def _draw_rows(self, draw: int, count: int) -> list[int]:
-        """Distinct rows of the whole dataset, each draw by itself: uniformly if all weigh the same, else by weight."""
+        """Return distinct rows of the whole dataset, each draw independent: uniformly if all weigh the same, else by
+        weight.
+        """
         dice = self._random("rows", draw)
         if len(set(self.weights.values())) == 1:
             return dice.sample(sorted(self.weights), count)
@@ -142,26 +147,26 @@ class Catalogue:
         return sorted(keys, key=lambda row: (-keys[row], row))[:count]
 
     def _random(self, *parts: object) -> random.Random:
-        # A text as seed goes through SHA-512, so that the numbers are the same on every machine.
+        # Python hashes a text seed with SHA-512, so that the numbers are the same on every machine.
         return random.Random(":".join(map(str, (self.seed, *parts))))
 
     def _environments(self, draw: int, count: int) -> list[str]:
-        """Weighted, without replacement: the largest log(u) / weight (Efraimidis and Spirakis)."""
+        """Draw environments by weight, without replacement: the largest log(u) / weight (Efraimidis and Spirakis)."""
         dice = self._random("environments", draw)
         keys = {name: math.log(1.0 - dice.random()) / self._weight(name) for name in self.environments}
         return sorted(self.environments, key=lambda name: (-keys[name], name))[:count]
 
     def _tasks(self, environment: str, draw: int, passed: dict[str, int]) -> list[int]:
-        """The next rows of an environment, each slot's setting by weight; notes in `passed` how far it got."""
+        """Return the next rows of an environment, each slot's setting by weight; update the progress in `passed`."""
         dice = self._random("settings", draw, environment)
         pools = self.rows[environment]
-        taken: list[int] = []
+        taken_rows: list[int] = []
         for _ in range(self.sampling.tasks_each):
-            free: list[SettingName] = [name for name in sorted(pools) if set(pools[name]) - set(taken)]
+            free: list[SettingName] = [name for name in sorted(pools) if set(pools[name]) - set(taken_rows)]
             weights = [self.mixture.settings.get(name, 1.0) for name in free]
             setting = dice.choices(free, weights)[0]
-            taken.append(self._next(environment, setting, set(taken), passed))
-        return taken
+            taken_rows.append(self._next(environment, setting, set(taken_rows), passed))
+        return taken_rows
 
     def _next(self, environment: str, setting: SettingName, taken: set[int], passed: dict[str, int]) -> int:
         pool, key = self.rows[environment][setting], f"{setting}:{environment}"
@@ -169,22 +174,22 @@ class Catalogue:
             lap, place = divmod(passed.get(key, 0), len(pool))
             order = self._random("tasks", key, lap).sample(pool, len(pool))
             passed[key] = passed.get(key, 0) + 1
-            # Where a round ends inside a draw, the next may begin with a row of this very draw.
+            # If a round ends inside a draw, the next one may begin with a row of this draw.
             if order[place] not in taken:
                 return order[place]
 
 
-def epoch_rows(prompts: Iterable[Prompt], mixture: Mixture, epoch: int, seed: int) -> list[int]:
-    """The rows of one epoch of SFT, shuffled: each as many times as environment x setting weigh.
+def draw_epoch_rows(prompts: Iterable[Prompt], mixture: Mixture, epoch: int, seed: int) -> list[int]:
+    """Return the rows of one epoch of SFT, shuffled: each as many times as environment x setting weigh.
 
-    A fraction is made up over epochs: after k of them a row of weight w was there floor(k w) or floor(k w) + 1 times.
-    Raises InputError: no row has a weight above 0.
+    Fractions are distributed over epochs: after k of them a row of weight w occurred floor(k w) or floor(k w) + 1
+    times. Raises InputError: no row has a weight above 0.
     """
     rows, weighs = [], False
     for prompt in prompts:
         weight = mixture.environments.get(prompt.environment, 1.0) * mixture.settings.get(prompt.setting, 1.0)
         weighs = weighs or weight > 0
-        # Each row begins its fraction elsewhere, so that epochs are of about one length.
+        # Each row starts its fraction at a random offset, so that epochs have about the same length.
         start = random.Random(f"{seed}:fraction:{prompt.row}").random()
         times = math.floor(start + (epoch + 1) * weight) - math.floor(start + epoch * weight)
         rows += [prompt.row] * times
@@ -194,6 +199,6 @@ def epoch_rows(prompts: Iterable[Prompt], mixture: Mixture, epoch: int, seed: in
     return rows
 
 
-def repeated(rows: Sequence[Item], rollouts: int) -> list[Item]:
-    """Each row `rollouts` times, side by side, as TRL's sampler gives prompts to a group."""
+def repeat_rows(rows: Sequence[Item], rollouts: int) -> list[Item]:
+    """Return each row `rollouts` times, side by side, as TRL's sampler gives prompts to a group."""
     return [row for row in rows for _ in range(rollouts)]

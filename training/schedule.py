@@ -1,4 +1,4 @@
-"""The horizon schedule (AG 3.3): how many turns an agent has at a step; evaluation has a horizon of its own."""
+"""Horizon schedule (AG 3.3): the number of turns of an agent at a step; evaluation has a horizon of its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from training.config import Constant, Fractions, Increment, Listed
 Schedule = Constant | Listed | Increment | Fractions
 
 
-def horizon_at(schedule: Schedule, step: int, steps: int) -> int:
-    """Turns at `step`, counted from 0, of a job of `steps`. Raises ValueError: no such step.
+def get_horizon(schedule: Schedule, step: int, steps: int) -> int:
+    """Return the turns at `step`, counted from 0, of a job of `steps`. Raises ValueError: the step does not exist.
 
     list: h[min(step // every, n - 1)]; increment: min(cap, first + increment * (step // every)); fractions: the last
     phase with begins * steps <= step.
@@ -24,16 +24,16 @@ def horizon_at(schedule: Schedule, step: int, steps: int) -> int:
     return schedule.turns
 
 
-def changes(schedule: Schedule, steps: int) -> list[tuple[int, int]]:
-    """(step, turns) wherever the horizon changes, the first step included: the marks on a curve."""
+def list_horizon_changes(schedule: Schedule, steps: int) -> list[tuple[int, int]]:
+    """Return (step, turns) for each change of the horizon, the first step included: the marks on a curve."""
     marks: list[tuple[int, int]] = []
     for step in range(steps):
-        turns = horizon_at(schedule, step, steps)
+        turns = get_horizon(schedule, step, steps)
         if not marks or marks[-1][1] != turns:
             marks.append((step, turns))
     return marks
 
 
-def longest(schedule: Schedule, steps: int) -> int:
-    """The longest horizon that a job of `steps` reaches."""
-    return horizon_at(schedule, steps - 1, steps)
+def get_longest_horizon(schedule: Schedule, steps: int) -> int:
+    """Return the longest horizon that a job of `steps` reaches."""
+    return get_horizon(schedule, steps - 1, steps)

@@ -1,4 +1,4 @@
-"""TRL's GRPO trainer with our attempts, advantages and loss: everything that rests on TRL's private parts.
+"""TRL's GRPO trainer with our attempts, advantages and loss: everything that depends on TRL's private parts.
 
 `OVERRIDDEN` and `CALLED` list them all; a test compares signatures and sources with those this was written against.
 """
@@ -16,20 +16,20 @@ from trl import GRPOConfig, GRPOTrainer
 
 from training.config import Reinforcement
 from training.objective.advantages import (
-    divergence_paid,
-    overlong_paid,
+    compute_divergence_cost,
+    compute_overlong_cost,
+    compute_token_returns,
     step_advantages,
     token_advantages,
-    token_returns,
 )
 from training.objective.correction import sampling_weights
-from training.objective.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
-from training.objective.masks import Masks, loss_tokens, masks_of
-from training.objective.rows import attempt_most, attempt_sums, later_sums, of_attempts
-from training.placement.micro_batches import as_many, greatest, rows_of_batch, summed_loss
-from training.placement.model_placement import sharded
+from training.objective.losses import BY_ATTEMPT, Batch, Statistics, count_local_units, estimate_token_kl, policy_loss
+from training.objective.masks import Masks, build_masks, mask_loss_tokens
+from training.objective.rows import max_by_attempt, select_attempt_values, sum_by_attempt, sum_later_samples
+from training.placement.micro_batches import accumulate_loss, make_rank_maximum, select_batch_rows, split_alike_on_ranks
+from training.placement.model_placement import is_sharded
 from training.policy import Diverged
-from training.step import Ranks, Samples, TrainingStep, ranks_of
+from training.step import Ranks, Samples, TrainingStep, get_ranks
 
 OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss", "_get_per_token_logps_and_entropies", "compute_loss")
 """Of `GRPOTrainer`: the second is replaced whole. The others are called through: the first one's advantages and masks
@@ -43,7 +43,7 @@ that a rollout function may hand over more rows than there are prompts, where an
 
 @dataclass
 class Sums:
-    """What the updates of a step add up, over micro batches."""
+    """Sums over the updates and micro batches of a step."""
 
     units: float = 0.0
     kl: float = 0.0
@@ -68,11 +68,11 @@ class Sums:
         self.cut += cut.sum().item()
 
     def values(self, reduce: Callable[[Tensor], Tensor]) -> dict[str, float]:
-        """Shares and means over all ranks (`reduce` adds them up)."""
-        told = torch.tensor(
+        """Return shares and means over all ranks (`reduce` sums over them)."""
+        totals = torch.tensor(
             [self.units, self.kl, self.low, self.high, self.dual, self.entropy, self.gap, self.tokens, self.cut]
         )
-        units, kl, low, high, dual, entropy, gap, tokens, cut = reduce(told.double()).tolist()
+        units, kl, low, high, dual, entropy, gap, tokens, cut = reduce(totals.double()).tolist()
         by_unit, by_token = max(units, 1.0), max(tokens, 1.0)
         return {
             "kl": kl / by_unit,
@@ -87,7 +87,7 @@ class Sums:
 
 @dataclass
 class StepReport:
-    """What a step leaves for the record: the attempts, their advantages (None where not kept), the updates' sums."""
+    """Data of a step for the record: the attempts, their advantages (None if not kept), the updates' sums."""
 
     step: TrainingStep
     samples: Samples
@@ -99,10 +99,11 @@ class StepReport:
 
 
 class AgentTrainer(GRPOTrainer):
-    """Learns from attempts that `roll(trainer)` makes (`training.step.make_step`).
+    """Trainer on attempts that `roll(trainer)` makes (`training.step.make_step`).
 
-    TRL's dataset only says how often; its rows are placeholders. Its rollout function hands over this rank's share of
-    the step's samples, its reward function what attempts earned; what TRL computes of these is then replaced by ours.
+    TRL's dataset determines only the number of steps; its rows are placeholders. Its rollout function returns this
+    rank's share of the step's samples, its reward function the rewards of attempts; the values that TRL computes from
+    these are then replaced by ours.
     """
 
     def __init__(
@@ -112,63 +113,69 @@ class AgentTrainer(GRPOTrainer):
         self.before_weights: Callable[[], None] = lambda: None
         """Called before TRL may copy the weights to an engine: nobody may generate then."""
         self.told: StepReport | None = None
-        super().__init__(args=args, rollout_func=_hand_over, reward_funcs=[earned], **rest)
+        super().__init__(args=args, rollout_func=_provide_rollouts, reward_funcs=[earned], **rest)
 
     @property
     def ranks(self) -> Ranks:
-        return ranks_of(self.accelerator)
+        return get_ranks(self.accelerator)
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         self.before_weights()
         output = super()._generate_and_score_completions(inputs)
         assert self.told is not None
         step, samples = self.told.step, self.told.samples
-        every = samples.places
-        mine = torch.tensor(every[samples.own(self.ranks)], device=output["tool_mask"].device)
+        all_places = samples.places
+        own_places = torch.tensor(all_places[samples.own(self.ranks)], device=output["tool_mask"].device)
         tokens = output["tool_mask"] * output["completion_mask"]
         paid, kl = self._penalty(output, tokens)
-        paying = paid / (self.cfg.kl.coefficient or 1.0) if kl is None else divergence_paid(kl, tokens, 1.0)
+        paying = paid / (self.cfg.kl.coefficient or 1.0) if kl is None else compute_divergence_cost(kl, tokens, 1.0)
         overlong = self._overlong(output)
         rows = step.rows()
         rows = type(rows)(**{name: value.to(tokens.device) for name, value in vars(rows).items()})
         # All ranks hold all rows, so that there is nothing to gather.
         whole, masks = step_advantages(
             rows,
-            lambda r: masks_of(r, self.cfg.dynamic_sampling),
+            lambda r: build_masks(r, self.cfg.dynamic_sampling),
             self.cfg.advantage,
-            paid=attempt_sums(self.accelerator.gather(paid), every, len(step.judged)) + overlong,
+            paid=sum_by_attempt(self.accelerator.gather(paid), all_places, len(step.judged)) + overlong,
         )
-        counted = of_attempts(masks.counted, mine)
-        bearing = loss_tokens(tokens, counted)
-        output["advantages"] = of_attempts(whole, mine).float()
+        counted = select_attempt_values(masks.counted, own_places)
+        bearing = mask_loss_tokens(tokens, counted)
+        output["advantages"] = select_attempt_values(whole, own_places).float()
         if kl is not None:
-            output["advantages"] = self._to_go(of_attempts(rows.rewards - overlong, mine), kl, bearing, counted).float()
+            output["advantages"] = self._to_go(
+                select_attempt_values(rows.rewards - overlong, own_places), kl, bearing, counted
+            ).float()
         self.told.masks = masks
         self.told.divergence = (self.accelerator.gather(paying).sum() / len(step.kept)).item()
         self.told.advantages = [None] * len(step.judged)
         for place in step.kept:
             self.told.advantages[place] = whole[place].item()
-        lengths = attempt_sums(self.accelerator.gather(bearing.sum(-1)), every, len(step.judged))
-        output["attempt_tokens"] = of_attempts(lengths, mine)
-        output["divisor"] = self._units(masks.counted[step.kept], lengths) / self.accelerator.num_processes
+        lengths = sum_by_attempt(self.accelerator.gather(bearing.sum(-1)), all_places, len(step.judged))
+        output["attempt_tokens"] = select_attempt_values(lengths, own_places)
+        output["divisor"] = self._compute_divisor(masks.counted[step.kept], lengths) / self.accelerator.num_processes
         output["counted"] = counted
         output["tool_mask"] = bearing.long()
         return output
 
-    def _units(self, counted: Tensor, lengths: Tensor) -> Tensor:
-        """What the sums of the step are divided by: its counted attempts, however many samples each is, or tokens."""
+    def _compute_divisor(self, counted: Tensor, lengths: Tensor) -> Tensor:
+        """Return the divisor of the step's sums: its counted attempts, however many samples each has, or tokens."""
         form, longest = self.cfg.loss.form, self.cfg.decoding.trajectory_tokens
-        return local_units(form, counted.unsqueeze(-1), counted, longest) if form in BY_ATTEMPT else lengths.sum()
+        return count_local_units(form, counted.unsqueeze(-1), counted, longest) if form in BY_ATTEMPT else lengths.sum()
 
     def _overlong(self, output: dict[str, Any]) -> Tensor:
-        """(N,) what the step's attempts pay for their length; of an attempt of several samples the longest counts."""
+        """Return (N,) penalties of the step's attempts for their length; of an attempt of several samples the longest
+        counts.
+        """
         assert self.told is not None
         lengths = self.accelerator.gather(output["prompt_mask"].sum(-1) + output["completion_mask"].sum(-1))
-        whole = attempt_most(lengths, self.told.samples.places, len(self.told.step.judged))
-        return overlong_paid(whole, self.cfg.decoding.trajectory_tokens, self.cfg.overlong)
+        whole = max_by_attempt(lengths, self.told.samples.places, len(self.told.step.judged))
+        return compute_overlong_cost(whole, self.cfg.decoding.trajectory_tokens, self.cfg.overlong)
 
     def _penalty(self, output: dict[str, Any], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(n,) divergence to be taken off rewards; and (n, T) of it where each token pays for itself (then 0)."""
+        """Return (n,) divergence to be subtracted from rewards, and (n, T) divergence if each token pays for itself
+        (the first is then 0).
+        """
         none = torch.zeros(tokens.shape[0], dtype=torch.float64, device=tokens.device)
         if not self.cfg.kl.coefficient or self.cfg.kl.place == "loss":
             return none, None
@@ -176,18 +183,18 @@ class AgentTrainer(GRPOTrainer):
         if old is None:
             with torch.no_grad():
                 old, _ = self._logps(self.model, output, self.args.per_device_train_batch_size)
-        kl = token_kl(old, output["ref_per_token_logps"], self.cfg.kl.estimator)
+        kl = estimate_token_kl(old, output["ref_per_token_logps"], self.cfg.kl.estimator)
         if self.cfg.kl.place == "reward":
-            return divergence_paid(kl, tokens, self.cfg.kl.coefficient), None
+            return compute_divergence_cost(kl, tokens, self.cfg.kl.coefficient), None
         return none, kl
 
     def _to_go(self, rewards: Tensor, kl: Tensor, bearing: Tensor, counted: Tensor) -> Tensor:
-        """(n, T) Reinforce++ advantages, whitened over the tokens of all ranks."""
-        held = torch.where(counted, rewards, torch.zeros_like(rewards))
-        returns = token_returns(held, kl, bearing, self.cfg.kl.coefficient)
-        paid = self.accelerator.gather(divergence_paid(kl, bearing, self.cfg.kl.coefficient))
+        """Return (n, T) Reinforce++ advantages, whitened over the tokens of all ranks."""
+        counted_rewards = torch.where(counted, rewards, torch.zeros_like(rewards))
+        returns = compute_token_returns(counted_rewards, kl, bearing, self.cfg.kl.coefficient)
+        paid = self.accelerator.gather(compute_divergence_cost(kl, bearing, self.cfg.kl.coefficient))
         assert self.told is not None
-        later = later_sums(paid, self.told.samples.places)[self.told.samples.own(self.ranks)]
+        later = sum_later_samples(paid, self.told.samples.places)[self.told.samples.own(self.ranks)]
         returns = torch.where(bearing, returns - later.unsqueeze(-1), returns)
         width = returns.shape[1]
         gathered = [
@@ -201,15 +208,16 @@ class AgentTrainer(GRPOTrainer):
         return whole[start : start + returns.shape[0], :width]
 
     def _logps(self, model: Any, inputs: dict[str, Any], size: int | None = None) -> tuple[Tensor, Tensor]:
-        """(n, T) log-probabilities and entropies of completions; attempts of like lengths pass the model together.
+        """Return (n, T) log-probabilities and entropies of completions; attempts of similar lengths pass the model
+        together.
 
-        TRL pads a whole generation batch to its longest attempt, which is often three times the mean. Several
-        processes make one pass each, since what they send one another in it has to match.
+        TRL pads a whole generation batch to its longest attempt, which is often three times the mean. Several processes
+        make one pass each, since their communication in it has to match.
         """
         prompts, completions = inputs["prompt_mask"].sum(-1), inputs["completion_mask"].sum(-1)
         width, wide = inputs["completion_ids"].shape[1], inputs["prompt_ids"].shape[1]
         lengths = (prompts + completions).tolist()
-        parts = alike(lengths) if self.accelerator.num_processes == 1 else [list(range(len(lengths)))]
+        parts = group_similar_lengths(lengths) if self.accelerator.num_processes == 1 else [list(range(len(lengths)))]
         passes: list[tuple[Tensor, Tensor]] = []
         for part in parts:
             # Prompts are padded on the left, completions on the right.
@@ -228,52 +236,53 @@ class AgentTrainer(GRPOTrainer):
     def _get_per_token_logps_and_entropies(
         self, model: Any, input_ids: Tensor, mask: Tensor, kept: int, batch_size: int | None = None, **rest: Any
     ) -> Any:
-        """TRL's, with as many sequences at a time as the budget of tokens allows on every rank."""
+        """Call TRL's method with as many sequences at a time as the budget of tokens allows on every rank."""
         budget = self.cfg.hardware.micro_tokens
         if budget and batch_size:
             passes = -(-len(input_ids) // max(1, budget // input_ids.shape[1]))
-            batch_size = -(-len(input_ids) // greatest(self.accelerator)(passes))
+            batch_size = -(-len(input_ids) // make_rank_maximum(self.accelerator)(passes))
         return super()._get_per_token_logps_and_entropies(model, input_ids, mask, kept, batch_size, **rest)
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *given: Any, **rest: Any) -> Any:
-        """TRL's loss of a batch; with a budget of tokens, over its micro batches."""
+        """Return TRL's loss of a batch; with a budget of tokens, over its micro batches."""
         budget = self.cfg.hardware.micro_tokens
         if not budget:
             return super().compute_loss(model, inputs, *given, **rest)
         lengths = (inputs["prompt_mask"].sum(-1) + inputs["completion_mask"].sum(-1)).tolist()
-        parts = as_many(lengths, budget, greatest(self.accelerator))
+        parts = split_alike_on_ranks(lengths, budget, make_rank_maximum(self.accelerator))
         whole = super().compute_loss
 
-        def loss_of(part: list[int]) -> Tensor:
+        def compute_part_loss(part: list[int]) -> Tensor:
             with self.compute_loss_context_manager():
-                rows = rows_of_batch(inputs, part, len(lengths)) | {"budgeted": len(parts)}
+                rows = select_batch_rows(inputs, part, len(lengths)) | {"budgeted": len(parts)}
                 loss: Tensor = whole(model, rows, *given, **rest)
             return loss
 
-        return summed_loss(self.accelerator, model, parts, loss_of, sharded=sharded(self.cfg.hardware))
+        return accumulate_loss(self.accelerator, model, parts, compute_part_loss, sharded=is_sharded(self.cfg.hardware))
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
-        """The loss of a micro batch. Where attempts are several samples each, so many pass the model one after the
-        other as a micro batch has attempts, unless a budget of tokens has made parts already."""
+        """Return the loss of a micro batch. If attempts have several samples each, as many pass the model in sequence
+        as a micro batch has attempts, unless a budget of tokens has made parts already.
+        """
         rows = len(inputs["completion_ids"])
         most = rows if self.cfg.hardware.micro_tokens else self.args.per_device_train_batch_size
         parts = [list(range(start, min(start + most, rows))) for start in range(0, rows, most)]
 
-        def loss_of(part: list[int]) -> Tensor:
+        def compute_part_loss(part: list[int]) -> Tensor:
             count = len(parts) * inputs.get("budgeted", 1)
-            return self._loss_of(model, rows_of_batch(inputs, part, rows), count)
+            return self._compute_part_loss(model, select_batch_rows(inputs, part, rows), count)
 
-        return summed_loss(self.accelerator, model, parts, loss_of, sharded=sharded(self.cfg.hardware))
+        return accumulate_loss(self.accelerator, model, parts, compute_part_loss, sharded=is_sharded(self.cfg.hardware))
 
-    def _loss_of(self, model: Any, inputs: dict[str, Any], parts: int) -> Tensor:
-        """The loss of one of so many parts of a micro batch."""
+    def _compute_part_loss(self, model: Any, inputs: dict[str, Any], parts: int) -> Tensor:
+        """Return the loss of one of so many parts of a micro batch."""
         logps, entropies = self._logps(model, inputs)
         tokens = inputs["tool_mask"] * inputs["completion_mask"]
         old = inputs.get("old_per_token_logps")
         old = logps.detach() if old is None else old
-        drawn = inputs["sampling_per_token_logps"]
+        drawn_logps = inputs["sampling_per_token_logps"]
         bearing = tokens.bool() & inputs["counted"].unsqueeze(-1)
-        weights, cut = sampling_weights(old, drawn, bearing, self.cfg.correction)
+        weights, cut = sampling_weights(old, drawn_logps, bearing, self.cfg.correction)
         batch = Batch(
             logps=logps,
             old_logps=old,
@@ -284,7 +293,7 @@ class AgentTrainer(GRPOTrainer):
             attempt_tokens=inputs["attempt_tokens"],
             weights=None if self.cfg.correction.kind == "none" else weights,
         )
-        loss, told = policy_loss(
+        loss, statistics = policy_loss(
             batch, self.cfg.loss, self.cfg.kl, inputs["divisor"], self.cfg.decoding.trajectory_tokens
         )
         if self.cfg.loss.form == "bnpo":
@@ -296,12 +305,12 @@ class AgentTrainer(GRPOTrainer):
                 "continue from the last checkpoint with another seed."
             )
         assert self.told is not None
-        self.told.sums.add(told, entropies.detach(), (old - drawn).detach(), tokens, cut)
+        self.told.sums.add(statistics, entropies.detach(), (old - drawn_logps).detach(), tokens, cut)
         return loss
 
 
-def alike(lengths: Sequence[int]) -> list[list[int]]:
-    """Places by falling length, in parts within which no length is below half of the longest."""
+def group_similar_lengths(lengths: Sequence[int]) -> list[list[int]]:
+    """Return indices by decreasing length, in parts in which no length is below half of the longest."""
     parts: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
         if not parts or 2 * lengths[place] < lengths[parts[-1][0]]:
@@ -310,14 +319,16 @@ def alike(lengths: Sequence[int]) -> list[list[int]]:
     return parts
 
 
-def _hand_over(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]]:
-    """TRL's rollout function: this rank's share of the step's samples. The prompts are placeholders, one an attempt."""
+def _provide_rollouts(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]]:
+    """Return this rank's share of the step's samples: TRL's rollout function. The prompts are placeholders, one per
+    attempt.
+    """
     step = trainer.roll(trainer)
     samples = step.samples(trainer.ranks, trainer.args.steps_per_generation)
-    trainer.told = StepReport(step, samples, [], masks_of(step.rows(), trainer.cfg.dynamic_sampling))
-    own = step.own(trainer.ranks)
-    if len(own) != len(prompts):
-        raise ValueError(f"a step of {len(own)} attempts a process where TRL asks for {len(prompts)}")
+    trainer.told = StepReport(step, samples, [], build_masks(step.rows(), trainer.cfg.dynamic_sampling))
+    own_places = step.own(trainer.ranks)
+    if len(own_places) != len(prompts):
+        raise ValueError(f"a step of {len(own_places)} attempts a process where TRL asks for {len(prompts)}")
     pad, end = trainer.processing_class.pad_token_id, trainer.processing_class.eos_token_id
     # An attempt that was lost before its first turn has no tokens, and TRL wants some: none of these bears loss.
     return {
@@ -325,10 +336,10 @@ def _hand_over(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]
         "completion_ids": [trace.completion or [end] for trace in samples.traces],
         "logprobs": [trace.logprobs or [0.0] for trace in samples.traces],
         "env_mask": [trace.own or [0] for trace in samples.traces],
-        "earned": [step.judged[place][1].reward for place in own],
+        "earned": [step.judged[place][1].reward for place in own_places],
     }
 
 
 def earned(earned: list[float | None], **_: Any) -> list[float | None]:
-    """TRL's reward function: what the attempts earned; None where that is unknown."""
+    """Return the rewards of the attempts, None if unknown: TRL's reward function."""
     return earned

@@ -1,8 +1,8 @@
-"""Policy whose history holds no earlier reasoning: each turn is drawn behind the conversation rendered without it.
+"""Policy whose history has no earlier reasoning: each turn is drawn after the conversation rendered without it.
 
-A server that is asked by messages renders history so (ES B.2: "we keep only historical actions"), and SFT with
-`thinking` stripped teaches so. What a turn was drawn behind is no prefix of what the next one is, so an attempt is one
-sequence of tokens a turn.
+A server that is asked by messages renders history in this way (ES B.2: "we keep only historical actions"), and SFT with
+`thinking` stripped trains on it. The context of a turn is no prefix of the next one's, so an attempt is one sequence of
+tokens per turn.
 """
 
 from __future__ import annotations
@@ -14,38 +14,39 @@ from synthesis.contracts import Message
 from synthesis.errors import InputError
 from synthesis.rollout import Conversation, PolicyError
 from training.policy import Generation, TokenPolicy, Trace
-from training.templates import Tokenizer, spelled, suffix_ids, turn_ids, without_reasoning
+from training.templates import Tokenizer, drop_reasoning, encode_suffix, encode_turn, serialize_message
 
 
 @dataclass
 class TurnTrace(Trace):
-    """An attempt's tokens, turn by turn. `history` are the ids behind which the next turn is drawn, without earlier
-    reasoning; each turn was drawn behind a prefix of it. `completion`, `logprobs` and `own` are what the model drew,
-    one turn behind the other, and no sequence that it ever saw."""
+    """Tokens of an attempt, turn by turn. `history` are the ids after which the next turn is drawn, without earlier
+    reasoning; each turn was drawn after a prefix of it. `completion`, `logprobs` and `own` are the tokens that the
+    model drew, one turn after another, which is no sequence that it ever saw.
+    """
 
     history: list[int] = field(default_factory=list)
     turns: list[tuple[int, Generation]] = field(default_factory=list)
     """(how many ids of the history stood before it, what was drawn)."""
 
-    def told(self, ids: Sequence[int]) -> None:
-        """Nothing: a turn stands in the history as it is rendered, its end included."""
+    def add_received(self, ids: Sequence[int]) -> None:
+        """Do nothing: the history contains turns as they are rendered, their end included."""
 
-    def wrote(self, made: Generation) -> None:
-        super().wrote(made)
+    def add_generated(self, made: Generation) -> None:
+        super().add_generated(made)
         self.turns.append((len(self.history), made))
 
     def samples(self) -> list[Trace]:
-        """A sequence a turn, in their order; none before the first turn."""
+        """Return one sequence per turn, in their order; none before the first turn."""
         sequences = []
         for start, made in self.turns:
             sequence = Trace(prompt=self.history[:start])
-            sequence.wrote(made)
+            sequence.add_generated(made)
             sequences.append(sequence)
         return sequences
 
 
 class TurnPolicy(TokenPolicy):
-    """One attempt's policy. The limit of a whole attempt's tokens holds for the longest sequence that it makes."""
+    """Policy of one attempt. The limit of a whole attempt's tokens applies to the longest sequence that it makes."""
 
     trace: TurnTrace
 
@@ -53,36 +54,37 @@ class TurnPolicy(TokenPolicy):
         return TurnTrace()
 
     def _grow(self, ids: Sequence[int]) -> None:
-        """Nothing: what the model drew stands in the history as it is rendered."""
+        """Do nothing: the history contains the drawn tokens as they are rendered."""
 
     def _read(self, observation: Conversation) -> None:
         messages = observation.messages
         try:
             if not self._seen:
                 self.trace.prompt = self.renderings.opening(messages, observation.tools)
-                self._stand(self.trace.prompt)
+                self._extend_history(self.trace.prompt)
                 return
-            answered = messages[self._seen]
-            self._stand(self._written(answered))
-            self._stand(suffix_ids(self.tokenizer, answered, messages[self._seen + 1 :]))
+            answered_turn = messages[self._seen]
+            self._extend_history(self._render_turn(answered_turn))
+            self._extend_history(encode_suffix(self.tokenizer, answered_turn, messages[self._seen + 1 :]))
         except InputError as error:
             raise PolicyError(str(error)) from error
 
-    def _stand(self, ids: Sequence[int]) -> None:
-        """Put ids into the history, behind which the next turn is drawn."""
+    def _extend_history(self, ids: Sequence[int]) -> None:
+        """Append ids to the history, after which the next turn is drawn."""
         self.trace.history += ids
         self._context += ids
 
-    def _written(self, answered: Message) -> list[int]:
-        """Ids of the agent's last turn in the history: rendered, or, where a call in it could not be read, as the
-        agent wrote it behind its reasoning."""
+    def _render_turn(self, answered: Message) -> list[int]:
+        """Return the ids of the agent's last turn in the history: rendered, or, if a call in it could not be read, as
+        the agent wrote it after its reasoning.
+        """
         if not any(call.error for call in answered.tool_calls):
-            return turn_ids(self.tokenizer, without_reasoning(spelled(answered)))
-        return unread_ids(self.tokenizer, self.trace.turns[-1][1])
+            return encode_turn(self.tokenizer, drop_reasoning(serialize_message(answered)))
+        return get_unread_ids(self.tokenizer, self.trace.turns[-1][1])
 
 
-def unread_ids(tokenizer: Tokenizer, made: Generation) -> list[int]:
-    """Ids of a turn that could not be read, up to its end, without what stands before `</think>`."""
+def get_unread_ids(tokenizer: Tokenizer, made: Generation) -> list[int]:
+    """Return the ids of a turn that could not be read, up to its end, without the part before `</think>`."""
     ids = list(made.ids)
     if ids and not made.cut:
         ids.pop()

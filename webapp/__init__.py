@@ -1,1 +1,1 @@
-"""Everything with rows, pages and routes."""
+"""The web application: everything with rows, pages and routes."""

@@ -23,13 +23,14 @@ from webapp.edits.beside.api import router as beside_human_work
 from webapp.endpoints.api import router as endpoints
 from webapp.environments.api import router as environments
 from webapp.environments.assessment_api import router as assessments
+from webapp.environments.tool_graph.api import router as tool_edges
 from webapp.jobs.api import router as jobs
 from webapp.labelling.api import router as labelling
 from webapp.labelling.results.agreement_api import router as agreement
 from webapp.pages.statistics.ecosystem_api import router as ecosystem
 from webapp.rest import etags, problems
-from webapp.rest.auth import Needs, needs
-from webapp.rest.strict import strict
+from webapp.rest.auth import Needs, require_scope
+from webapp.rest.strict import make_strict
 from webapp.rest.types import BodyParser
 from webapp.review.rest.decision_api import router as decisions
 from webapp.review.rest.hold_api import router as holds
@@ -64,6 +65,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", tree_changes),
     ("", environments),
     ("", assessments),
+    ("", tool_edges),
     ("", scenarios),
     ("", audits),
     ("", frames),
@@ -133,39 +135,39 @@ PUBLIC_IDS = {
 
 
 class Api(NinjaAPI):
-    """Ninja with entity tags on what it answers, and a schema that names scopes and problems."""
+    """Ninja with entity tags on its answers, and a schema that names scopes and problems."""
 
     def validation_error_from_error_contexts(self, error_contexts: list[ValidationErrorContext]) -> ValidationError:
-        """The faults of a request, each in its place; so many that nobody reads them are counted, never built."""
+        """Return the faults of a request, each in its place; very many are counted, but never built."""
         counted = sum(context.pydantic_validation_error.error_count() for context in error_contexts)
         if counted <= problems.ERRORS_BUILT:
             return super().validation_error_from_error_contexts(error_contexts)
-        return problems.too_many_faults(error_contexts[0].model, counted)
+        return problems.build_too_many_faults(error_contexts[0].model, counted)
 
     def create_response(self, request: HttpRequest, data: Any, **how: Any) -> HttpResponse:
         response = super().create_response(request, data, **how)
-        return etags.conditional(request, response) if response.status_code == 200 else response
+        return etags.add_etag(request, response) if response.status_code == 200 else response
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
         return operation.view_func.__name__
 
     def get_openapi_schema(self, **how: Any) -> OpenAPISchema:
-        """Ninja's OpenAPI 3.1 with scopes, and a problem as every operation's default answer."""
+        """Return Ninja's OpenAPI 3.1 with scopes, and a problem as every operation's default answer."""
         schema = super().get_openapi_schema(**how)
         problem = problems.ProblemOut.model_json_schema(ref_template="#/components/schemas/{model}")
         schema["components"]["schemas"] |= {**problem.pop("$defs"), "Problem": problem}
         for component in schema["components"]["schemas"].values():
-            without_object_defaults(component)
+            drop_object_defaults(component)
         schema["components"]["securitySchemes"] = SECURITY
         content = {problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        scopes = {self.get_openapi_operation_id(operation): scope_of(operation) for operation in operations()}
+        scopes = {self.get_openapi_operation_id(operation): find_scope(operation) for operation in list_operations()}
         for methods in schema["paths"].values():
             methods.pop("head", None)
             for details in methods.values():
                 for parameter in details["parameters"]:
-                    describe(parameter)
-                for part in parts_of(details):
-                    without_null(part)
+                    describe_parameter(parameter)
+                for part in list_file_schemas(details):
+                    drop_null(part)
                 details["responses"]["default"] = {"description": "A problem (RFC 9457)", "content": content}
                 scope = scopes[details["operationId"]]
                 details["x-scope"] = scope
@@ -189,30 +191,30 @@ api = Api(
     docs_url=None,
     parser=BodyParser(),
 )
-problems.install(api)
+problems.install_handlers(api)
 for prefix, router in ROUTERS:
     api.add_router(prefix, router)
 
 
-@api.get("/openapi.json", auth=needs("public"), include_in_schema=False)
+@api.get("/openapi.json", auth=require_scope("public"), include_in_schema=False)
 def openapi(request: HttpRequest) -> Any:
     """This API as OpenAPI 3.1."""
-    return whole_schema()
+    return load_schema()
 
 
 @lru_cache(maxsize=1)
-def whole_schema() -> OpenAPISchema:
-    """Made once a process: operations do not change while it runs."""
+def load_schema() -> OpenAPISchema:
+    """Return the schema, made once a process: operations do not change while it runs."""
     return api.get_openapi_schema()
 
 
-def describe(parameter: dict[str, Any]) -> None:
-    """Describe a parameter as OpenAPI has it: what one in the path is, and one example where Ninja writes JSON Schema's
-    list of them."""
+def describe_parameter(parameter: dict[str, Any]) -> None:
+    """Describe a parameter as OpenAPI does: the meaning of one in the path, and one example instead of the list that
+    Ninja writes for JSON Schema."""
     name = parameter["name"]
-    listed = parameter.pop("examples", [])
-    if listed:
-        parameter["example"] = listed[0]
+    examples = parameter.pop("examples", [])
+    if examples:
+        parameter["example"] = examples[0]
     if parameter["in"] == "path" and name in PUBLIC_IDS and parameter["schema"].get("type") == "string":
         parameter |= {"description": f"The id of the {name}.", "example": PUBLIC_IDS[name]}
     elif parameter["in"] == "path" and name == "path":
@@ -221,32 +223,32 @@ def describe(parameter: dict[str, Any]) -> None:
         parameter |= {"description": "What the model is to be: the user, or the judge.", "example": "user"}
     elif parameter["in"] == "path":
         parameter |= {"description": PATH_PARAMETERS[name], "example": 1}
-    without_null(parameter["schema"])
+    drop_null(parameter["schema"])
 
 
-def parts_of(operation: dict[str, Any]) -> list[dict[str, Any]]:
-    """The schemas of the files that an operation takes."""
+def list_file_schemas(operation: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the schemas of the files that an operation takes."""
     form = operation.get("requestBody", {}).get("content", {}).get("multipart/form-data", {})
     return list(form.get("schema", {}).get("properties", {}).values())
 
 
-def without_null(schema: dict[str, Any]) -> None:
-    """What may be left out of an address or a form is never sent as null: neither can say it."""
+def drop_null(schema: dict[str, Any]) -> None:
+    """Remove null from a schema: an optional parameter of an address or a form cannot be sent as null."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind.get("type") != "null"]
     if len(kinds) == 1:
         del schema["anyOf"]
         schema.update(kinds[0])
 
 
-def without_object_defaults(schema: dict[str, Any]) -> None:
-    """Drop defaults that are objects: their own fields' defaults say it, and generators of clients take none."""
+def drop_object_defaults(schema: dict[str, Any]) -> None:
+    """Drop defaults that are objects: their own fields have the same defaults, and client generators accept none."""
     for field in schema.get("properties", {}).values():
         if isinstance(field.get("default"), dict):
             del field["default"]
 
 
-def operations() -> list[Operation]:
-    """Every operation that is mounted."""
+def list_operations() -> list[Operation]:
+    """Return every operation that is mounted."""
     mounted = []
     for bound in api._get_bound_routers():
         for view in bound.path_operations.values():
@@ -254,18 +256,18 @@ def operations() -> list[Operation]:
     return mounted
 
 
-def scope_of(operation: Operation) -> str | None:
-    """The access rule of an operation; None where it has none, which the route test refuses."""
+def find_scope(operation: Operation) -> str | None:
+    """Return the access rule of an operation; None if it has none, which the route test refuses."""
     rules = [callback.scope for callback in operation.auth_callbacks if isinstance(callback, Needs)]
     return rules[0] if len(rules) == 1 == len(operation.auth_callbacks) else None
 
 
-def complete(operation: Operation) -> None:
-    """What every operation does beside its own work: what GET answers as JSON, HEAD answers too; the rest is strict."""
+def complete_operation(operation: Operation) -> None:
+    """Complete an operation: HEAD answers what GET answers as JSON; all are strict."""
     if operation.methods == ["GET"] and operation.response_models.get(200, NOT_SET) is not NOT_SET:
         operation.methods.append("HEAD")
-    strict(operation)
+    make_strict(operation)
 
 
-for operation in operations():
-    complete(operation)
+for operation in list_operations():
+    complete_operation(operation)

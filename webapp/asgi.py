@@ -20,10 +20,10 @@ from django.template.loader import get_template, render_to_string
 from django.urls import get_resolver
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from synthesis.collector import not_collected
+from synthesis.collector import exclude_from_collection
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
-with not_collected():
+with exclude_from_collection():
     django.setup(set_prefix=False)
 
 from webapp.middleware import POLICY  # asks Django for its settings as it is loaded
@@ -40,7 +40,7 @@ Ask = Callable[[Message, int], Awaitable[tuple[int, "problems.Problem | None"]]]
 
 
 class RequestThread(ThreadPoolExecutor):
-    """A thread that answers one request after another; `is_idle` once what it was given is done."""
+    """A thread that answers one request after another; `is_idle` once its work is done."""
 
     def __init__(self) -> None:
         super().__init__(max_workers=1, thread_name_prefix="request")
@@ -56,11 +56,11 @@ class RequestThread(ThreadPoolExecutor):
 
 
 class SynchronousHandler(ASGIHandler):
-    """Django's ASGI handler with middleware and view in one thread; what streams is still awaited.
+    """Django's ASGI handler with middleware and view in one thread; streams are still awaited.
 
     Every view and half of the middleware is synchronous. Django hands a request to a thread and back at each change
     between the two kinds, and twice at each middleware of its own: that took more processor time than the pages. It
-    also starts a thread for each request, which costs as much as three queries: here those that are idle are taken.
+    also starts a thread for each request, which costs as much as three queries: here idle threads are reused.
     """
 
     def __init__(self) -> None:
@@ -88,96 +88,96 @@ class SynchronousHandler(ASGIHandler):
         return await sync_to_async(self.get_response, thread_sensitive=True)(request)
 
 
-def bounded(app: App, ask: Ask) -> App:
-    """Refuse bodies that are too large for their sender: Django would write them to the disk before it asks who sent
-    them. `ask` is called once a body is larger than strangers may send, with the bytes known of by then."""
+def bound_bodies(app: App, ask: Ask) -> App:
+    """Refuse bodies that are too large for their sender: Django would write them to the disk before it checks the
+    sender. `ask` is called once a body is larger than strangers may send, with the bytes known by then."""
 
-    async def application(scope: Message, receive: Receive, send: Send) -> None:
+    async def bounded_application(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
         path, allowed, taken, refused = str(scope.get("path", "")), bodies.STRANGERS, 0, False
 
-        async def take(size: int) -> bool:
-            """Whether a body of so many bytes is taken; answers where it is not."""
+        async def take_body(size: int) -> bool:
+            """Return whether a body of so many bytes is taken; send the refusal if it is not."""
             nonlocal allowed, refused
             if size <= allowed or refused:
                 return not refused
             allowed, problem = await ask(scope, size)
             if problem is not None:
                 refused = True
-                await refuse(send, path, problem)
+                await send_refusal(send, path, problem)
             return not refused
 
         declared = dict(scope.get("headers", ())).get(b"content-length", b"")
-        if declared.isdigit() and not await take(int(declared[:20])):
+        if declared.isdigit() and not await take_body(int(declared[:20])):
             return
 
-        async def counted() -> Mapping[str, Any]:
+        async def receive_counted() -> Mapping[str, Any]:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            return message if await take(taken) else {"type": "http.disconnect"}
+            return message if await take_body(taken) else {"type": "http.disconnect"}
 
-        async def answered(message: Mapping[str, Any]) -> None:
+        async def send_unless_refused(message: Mapping[str, Any]) -> None:
             if not refused:
                 await send(message)
 
-        await app(scope, counted, answered)
+        await app(scope, receive_counted, send_unless_refused)
 
-    return application
+    return bounded_application
 
 
-def apart(app: App) -> App:
+def isolate_contexts(app: App) -> App:
     """Answer each request in the context that the process began with.
 
     uvicorn goes on reading from a connection in the context of the request that made it pause, and answers those that
-    follow there: what such a one belonged to has ended, its thread above all.
+    follow there: the objects of that context have ended, its thread above all.
     """
     began = contextvars.copy_context()
 
-    async def answered(scope: Message, receive: Receive, send: Send) -> None:
+    async def answer_request(scope: Message, receive: Receive, send: Send) -> None:
         await app(scope, receive, send)
 
-    async def application(scope: Message, receive: Receive, send: Send) -> None:
-        await asyncio.get_running_loop().create_task(answered(scope, receive, send), context=began.copy())
+    async def isolated_application(scope: Message, receive: Receive, send: Send) -> None:
+        await asyncio.get_running_loop().create_task(answer_request(scope, receive, send), context=began.copy())
 
-    return application
+    return isolated_application
 
 
-def behind(proxies: list[str], app: App) -> App:
-    """Take client and scheme from the headers of these proxies (addresses, networks), and of nobody else.
+def trust_proxies(proxies: list[str], app: App) -> App:
+    """Take client and scheme from the headers of these proxies (addresses, networks) only.
 
-    uvicorn's own belief, which is in whoever comes from this machine, is off where the site is started.
+    uvicorn's own trust in all clients on this machine is turned off by the command that starts the site.
     """
     return cast(App, ProxyHeadersMiddleware(cast(Any, app), proxies)) if proxies else app
 
 
-def allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
-    """How many bytes this request may have, and why it is refused. Asks the database."""
+def compute_allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
+    """Return how many bytes this request may have, and why it is refused. Queries the database."""
     close_old_connections()
     try:
-        most = bodies.most_of(str(scope["path"]), str(scope["method"]), dict(scope["headers"]))
-        return most, bodies.refusal(size, most)
+        most = bodies.get_body_limit(str(scope["path"]), str(scope["method"]), dict(scope["headers"]))
+        return most, bodies.find_size_problem(size, most)
     finally:
         close_old_connections()
 
 
-def settle() -> None:
-    """Load what the first request would, and keep the collector off what then lives as long as the process: walking
-    it amid a request took a tenth of a second, and would unshare it where processes are forked from this one."""
-    with not_collected():
+def preload_site() -> None:
+    """Load what the first request would, and exempt from the collector what then lives as long as the process:
+    walking it during a request took a tenth of a second, and would unshare it if processes are forked from this one."""
+    with exclude_from_collection():
         get_resolver().url_patterns  # noqa: B018 - the access loads every view and the API
         folder = settings.BASE_DIR / "templates"
         for template in (found for pattern in SHARED_TEMPLATES for found in folder.glob(pattern)):
             get_template(str(template.relative_to(folder)))
 
 
-async def refuse(send: Send, path: str, problem: problems.Problem) -> None:
-    """The refusal in words; a problem below /api/v1/, where every error is one."""
+async def send_refusal(send: Send, path: str, problem: problems.Problem) -> None:
+    """Send the refusal: in words, or as a problem below /api/v1/, where every error is one."""
     kind, body = "text/html; charset=utf-8", str(render_to_string("413.html", {"why": problem.detail}))
     if path.startswith(problems.PREFIX):
-        kind, body = problems.CONTENT_TYPE, problems.as_json(problem, path)
+        kind, body = problems.CONTENT_TYPE, problems.serialize_problem(problem, path)
     headers = [(b"content-type", kind.encode()), (b"connection", b"close")]
     headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
     headers += [(b"content-security-policy", POLICY.encode())]
@@ -185,5 +185,7 @@ async def refuse(send: Send, path: str, problem: problems.Problem) -> None:
     await send({"type": "http.response.body", "body": body.encode()})
 
 
-application = apart(behind(settings.TRUSTED_PROXIES, bounded(SynchronousHandler(), sync_to_async(allowance))))
-settle()
+application = isolate_contexts(
+    trust_proxies(settings.TRUSTED_PROXIES, bound_bodies(SynchronousHandler(), sync_to_async(compute_allowance)))
+)
+preload_site()

@@ -1,4 +1,4 @@
-"""A claim: a worker's hold of a row under a number. Every write names its claim; one that is over changes nothing."""
+"""Claims: a worker's hold of a row under a number. Every write names its claim; one that is over changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNNING = "running"
 
 
 class StaleClaim(EnvariumError):
-    """Another worker holds the row by now; what this one would write is refused."""
+    """The row is held by another worker now; the write of this one is refused."""
 
     code: ClassVar[str] = "stale_attempt"
     meaning: ClassVar[str] = "This attempt does not hold the training job any more: stop its trainer and claim again."
@@ -30,12 +30,12 @@ class Claim(Generic[Row]):
     model: ClassVar[type[Model]]
 
     def held(self) -> QuerySet[Row]:
-        """The row while this claim holds it, else none: a write through it is refused by itself."""
+        """Return the row while this claim holds it, else none: a write through it is refused by itself."""
         rows = self.model._default_manager.filter(pk=self.row, attempt=self.number, state=RUNNING)
         return cast("QuerySet[Row]", rows)
 
     def require_held(self) -> None:
-        """Raises StaleClaim."""
+        """Raise StaleClaim if the claim is over."""
         if not self.held().exists():
             raise self.stale()
 

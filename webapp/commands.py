@@ -1,4 +1,4 @@
-"""What the import and export commands share: progress on stderr, one clear line and an exit code on failure."""
+"""Helpers of the import and export commands: progress on stderr, one clear line and an exit code on failure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ STOPPED = 130
 
 
 @contextmanager
-def one_clear_line() -> Iterator[None]:
-    """Turn what a person can act on into one line: exit code 2 for the input, 3 for sandbox and database, 130 when
-    Ctrl-C stopped it.
-    """
+def report_in_one_line() -> Iterator[None]:
+    """Turn an error that the user can act on into one line: exit code 2 for the input, 3 for sandbox and database,
+    130 when Ctrl-C stopped it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -43,8 +42,8 @@ def one_clear_line() -> Iterator[None]:
         raise CommandError(f"The database cannot be used: {line}", returncode=BAD_HOUSE) from error
 
 
-def tell_frames(write: Callable[[str], object], result: dict[str, Any]) -> None:
-    """Say what became of the wish for frames, where there was one."""
+def report_frames(write: Callable[[str], object], result: dict[str, Any]) -> None:
+    """Report the frames that were made, if any were requested."""
     frames = result.get("frames")
     if frames is None:
         return
@@ -56,41 +55,42 @@ def tell_frames(write: Callable[[str], object], result: dict[str, Any]) -> None:
     )
 
 
-def source_name(text: str) -> str:
-    """The `--source` of a command, as argparse checks it."""
+def parse_source_name(text: str) -> str:
+    """Return the `--source` of a command, as argparse checks it."""
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,32}", text):
         raise ArgumentTypeError("1 to 32 letters, digits, dots, dashes or underscores")
     return text
 
 
-def known_source(source: str, known: Iterable[str]) -> None:
-    """Raise `InputError` where nothing is kept under a source that a command was asked for; empty stands for all."""
+def require_known_source(source: str, known: Iterable[str]) -> None:
+    """Raise `InputError` if nothing is stored under a source that a command was given; empty means all."""
     known = sorted(set(known))
     if source and source not in known:
         told = ", ".join(known) or "none, as nothing is here yet"
         raise InputError(f"Nothing is kept under the source {source!r}. Known sources: {told}.")
 
 
-def teller(write: Callable[[str], Any]) -> Callable[[int, int, str], None]:
-    """A progress callback that writes at most one line a second, and the same line again at most each 15 seconds."""
+def make_progress_writer(write: Callable[[str], Any]) -> Callable[[int, int, str], None]:
+    """Return a progress callback that writes at most one line a second, and the same line again at most every 15
+    seconds."""
     last, written = time.monotonic(), ""
 
-    def tell(done: int, total: int, note: str) -> None:
+    def write_progress(done: int, total: int, note: str) -> None:
         nonlocal last, written
         now, line = time.monotonic(), f"{done} of {total}: {note}"
         if now - last >= (15 if line == written else 1) and done < total:
             last, written = now, line
             write(line)
 
-    return tell
+    return write_progress
 
 
-def tell_failures(write: Callable[[str], Any], kind: str, failed: Iterable[dict[str, str]]) -> None:
+def report_failures(write: Callable[[str], Any], kind: str, failed: Iterable[dict[str, str]]) -> None:
     for item in failed:
         write(f"{kind} not imported, {plain(item['place'])}: {plain(item['reason'])}")
 
 
-def as_json(result: dict[str, Any]) -> str:
+def dump_json(result: dict[str, Any]) -> str:
     return json.dumps(result)
 
 

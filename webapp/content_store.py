@@ -1,7 +1,7 @@
-"""Content-addressed JSON, for every table that keeps some: stored once under its hash, compressed, verified on reading.
+"""Content-addressed JSON, for every table that stores some: kept once under its hash, compressed, verified on reading.
 
 The hash is the SHA-256 of the JSON text with key order kept. Rows are addressed by content, so that writing one twice,
-or one that nothing refers to in the end, does no harm. They are never joined into lists.
+or one that is not referenced in the end, does no harm. They are never joined into lists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from django.db import models
 
 from synthesis.errors import InputError
-from synthesis.runtime.encoding import state_hash
+from synthesis.runtime.encoding import hash_state
 
 LEVEL = 3
 Saved = Literal["created", "unchanged", "updated", "beside", "kept"]
@@ -27,7 +27,7 @@ with `kept` it was stored before.
 
 
 def content_hash(content: Any) -> str:
-    """SHA-256 of a value's JSON with key order kept: two spellings of one record are two contents."""
+    """Return the SHA-256 of a value's JSON with key order kept: two spellings of one record are two contents."""
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -45,8 +45,8 @@ class Content(models.Model):
         abstract = True
 
     @classmethod
-    def derived(cls, value: Any) -> dict[str, Any]:
-        """Columns of its own that a table computes from the value."""
+    def derive_columns(cls, value: Any) -> dict[str, Any]:
+        """Return the columns that a table computes from the value."""
         return {}
 
 
@@ -59,44 +59,44 @@ class StateContent(Content):
         abstract = True
 
     @classmethod
-    def derived(cls, value: Any) -> dict[str, Any]:
-        return {"state_hash": state_hash(value)}
+    def derive_columns(cls, value: Any) -> dict[str, Any]:
+        return {"state_hash": hash_state(value)}
 
 
 Row = TypeVar("Row", bound=Content)
 
 
-def row_of(table: type[Row], value: Any) -> Row:
-    """A row for this value, not saved. Raises InputError where it is larger than the table takes."""
-    return _row(table, value, _text(table, value))
+def build_content_row(table: type[Row], value: Any) -> Row:
+    """Return a row for this value, not saved. Raises InputError if it is larger than the table takes."""
+    return _compress_row(table, value, _dump_text(table, value))
 
 
 def save_rows(table: type[Row], rows: Iterable[Row]) -> None:
-    """Write those that are not there. In one order, so that two writers never wait for each other."""
+    """Write those rows that do not exist, in one order, so that two writers never wait for each other."""
     unique = {row.hash: row for row in rows}
     table._default_manager.bulk_create([unique[key] for key in sorted(unique)], ignore_conflicts=True)
 
 
-def store(table: type[Row], values: Sequence[Any]) -> list[Row]:
-    """The rows that hold these values, in their order, made where they are not there."""
-    texts = [_text(table, value) for value in values]
+def store_values(table: type[Row], values: Sequence[Any]) -> list[Row]:
+    """Return the rows that hold these values, in their order; create those that do not exist."""
+    texts = [_dump_text(table, value) for value in values]
     keys = [hashlib.sha256(text).hexdigest() for text in texts]
     rows = {row.hash: row for row in table._default_manager.defer("body").filter(pk__in=set(keys))}
     new: dict[str, Row] = {}
     for key, value, text in zip(keys, values, texts, strict=True):
         if key not in rows and key not in new:
-            new[key] = _row(table, value, text)
+            new[key] = _compress_row(table, value, text)
     save_rows(table, new.values())
     return [rows.get(key) or new[key] for key in keys]
 
 
-def load(table: type[Content], key: str) -> Any:
-    """The value under this hash. Raises the table's DoesNotExist; InputError where it is damaged."""
-    return unpack(table, key, table._default_manager.values_list("body", flat=True).get(pk=key))
+def load_value(table: type[Content], key: str) -> Any:
+    """Return the value under this hash. Raises the table's DoesNotExist; InputError if it is damaged."""
+    return unpack_value(table, key, table._default_manager.values_list("body", flat=True).get(pk=key))
 
 
-def unpack(table: type[Content], key: str, body: Any) -> Any:
-    """The value of a row that was read in a query of the caller's. Raises InputError where it is damaged."""
+def unpack_value(table: type[Content], key: str, body: Any) -> Any:
+    """Return the value of a row that the caller's query has read. Raises InputError if it is damaged."""
     try:
         text = zlib.decompress(bytes(body))
     except zlib.error as error:
@@ -107,7 +107,7 @@ def unpack(table: type[Content], key: str, body: Any) -> Any:
     return json.loads(text)
 
 
-def _text(table: type[Content], value: Any) -> bytes:
+def _dump_text(table: type[Content], value: Any) -> bytes:
     # The evidence of a rejection may hold any object.
     text = json.dumps(value, separators=(",", ":"), default=str).encode()
     if 0 < table.LARGEST < len(text):
@@ -115,6 +115,6 @@ def _text(table: type[Content], value: Any) -> bytes:
     return text
 
 
-def _row(table: type[Row], value: Any, text: bytes) -> Row:
+def _compress_row(table: type[Row], value: Any, text: bytes) -> Row:
     key, body = hashlib.sha256(text).hexdigest(), zlib.compress(text, LEVEL)
-    return table(hash=key, size=len(text), body=body, **table.derived(value))
+    return table(hash=key, size=len(text), body=body, **table.derive_columns(value))

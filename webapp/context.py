@@ -1,4 +1,4 @@
-"""What every template knows: the rail, the person's rights, and whether the disk has room."""
+"""Context of every template: the rail, the user's rights, and whether the disk has room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from webapp.accounts.access import POWERS, SCOPES, Scope
 from webapp.colour_schemes import COLOUR_SCHEMES
-from webapp.disk import disk
+from webapp.disk import get_disk
 
 RAIL: tuple[tuple[str, str, str, Scope], ...] = (
     ("labels", "Taxonomy", "taxonomy:index", "read"),
@@ -46,21 +46,21 @@ RAIL_OF_PAGE = {"ecosystem": "statistics", "ecosystem-themes": "statistics"} | d
 """Pages above the apps, by URL name, where it is not the key itself."""
 
 
-def rail_key(app: str, page: str) -> str:
-    """Which entry of the rail a page belongs to."""
+def find_rail_key(app: str, page: str) -> str:
+    """Return the entry of the rail that a page belongs to."""
     return RAIL_OF_APP.get(app) or RAIL_OF_PAGE.get(page, page)
 
 
 @cache
-def rail_of(role: str) -> tuple[tuple[str, str, str], ...]:
-    """Key, label and address of each entry of the rail that a role has."""
+def list_rail_entries(role: str) -> tuple[tuple[str, str, str], ...]:
+    """Return key, label and address of each entry of the rail that a role has."""
     scopes = SCOPES.get(role, frozenset())
     return tuple((key, label, reverse(name)) for key, label, name, scope in RAIL if scope in scopes)
 
 
 @cache
-def powers_of(role: str) -> frozenset[str]:
-    """What a role may do beyond its scopes, by the names of `POWERS`."""
+def list_powers(role: str) -> frozenset[str]:
+    """Return the powers of a role beyond its scopes, by the names of `POWERS`."""
     return frozenset(name for name, (roles, _) in POWERS.items() if role in roles)
 
 
@@ -68,13 +68,13 @@ def house(request: HttpRequest) -> dict[str, Any]:
     role = getattr(request.user, "role", "") if getattr(request, "user", None) else ""
     scopes = SCOPES.get(role, frozenset())
     match = request.resolver_match
-    key = rail_key(match.app_name, match.url_name or "") if match else ""
+    key = find_rail_key(match.app_name, match.url_name or "") if match else ""
     theme = request.COOKIES.get("theme", "auto")
     return {
-        "rail": rail_of(role),
+        "rail": list_rail_entries(role),
         "rail_key": key,
         "scopes": scopes,
-        "powers": powers_of(role),
-        "disk": disk(),
+        "powers": list_powers(role),
+        "disk": get_disk(),
         "theme": theme if theme in COLOUR_SCHEMES else "auto",
     }

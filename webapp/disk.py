@@ -1,4 +1,4 @@
-"""The disk that this installation writes to: whether there is room, and which errors say that there is none."""
+"""The disk that this installation writes to: whether there is room, and which errors mean that there is none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from psycopg.errors import DiskFull
 
-from webapp.errors import origins
+from webapp.errors import iter_error_origins
 
 LOOK_SECONDS = 1.0
 MIB = 1 << 20
@@ -47,23 +47,23 @@ class Disk:
 _seen: tuple[float, Disk] | None = None
 
 
-def disk() -> Disk:
-    """The disk of this installation's home, looked at once a second."""
+def get_disk() -> Disk:
+    """Return the disk of this installation's home, checked once a second."""
     global _seen
     now = time.monotonic()
     if _seen is None or now - _seen[0] > LOOK_SECONDS or _seen[1].reserve != settings.DISK_RESERVE_MIB * MIB:
-        _seen = now, Disk(free_bytes(settings.ENVARIUM_HOME), settings.DISK_RESERVE_MIB * MIB)
+        _seen = now, Disk(count_free_bytes(settings.ENVARIUM_HOME), settings.DISK_RESERVE_MIB * MIB)
     return _seen[1]
 
 
 def has_room(size: int) -> bool:
-    """Whether the disks that an upload passes through keep their reserve with so many bytes more."""
-    left = min(free_bytes(place) for place in (tempfile.gettempdir(), settings.ENVARIUM_HOME))
+    """Return whether the disks that an upload passes through keep their reserve with so many bytes more."""
+    left = min(count_free_bytes(place) for place in (tempfile.gettempdir(), settings.ENVARIUM_HOME))
     return left - size >= settings.DISK_RESERVE_MIB * MIB
 
 
-def free_bytes(folder: str | os.PathLike[str]) -> int:
-    """Bytes that an ordinary account may still write there; a folder that is not there yet has room."""
+def count_free_bytes(folder: str | os.PathLike[str]) -> int:
+    """Return the bytes that an ordinary account may still write there; a folder that does not exist yet has room."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -72,8 +72,8 @@ def free_bytes(folder: str | os.PathLike[str]) -> int:
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came of, says that a disk is full: ours, or the database's."""
+    """Return whether an error, or one of its causes, means that a disk is full: ours, or the database's."""
     return any(
         isinstance(origin, DiskFull) or (isinstance(origin, OSError) and origin.errno in _NUMBERS)
-        for origin in origins(error)
+        for origin in iter_error_origins(error)
     )

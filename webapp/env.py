@@ -10,11 +10,11 @@ from django.core.exceptions import ImproperlyConfigured
 TRUE, FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
-def text(name: str, default: str = "") -> str:
+def read_text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
-def boolean(name: str, default: bool) -> bool:
+def read_boolean(name: str, default: bool) -> bool:
     raw = os.environ.get(name, "").strip().lower()
     if not raw:
         return default
@@ -23,7 +23,7 @@ def boolean(name: str, default: bool) -> bool:
     return raw in TRUE
 
 
-def integer(name: str, default: int, *, low: int, high: int) -> int:
+def read_integer(name: str, default: int, *, low: int, high: int) -> int:
     raw = os.environ.get(name, "").strip()
     if not raw:
         return default
@@ -32,15 +32,15 @@ def integer(name: str, default: int, *, low: int, high: int) -> int:
     return int(raw)
 
 
-def words(name: str, default: list[str]) -> list[str]:
+def read_words(name: str, default: list[str]) -> list[str]:
     raw = os.environ.get(name, "")
     return [word.strip() for word in raw.split(",") if word.strip()] or default
 
 
-def networks(name: str) -> list[str]:
-    """Addresses and networks, as `ipaddress` spells them. One that holds every address names nobody."""
-    found = []
-    for word in words(name, []):
+def read_networks(name: str) -> list[str]:
+    """Return addresses and networks, as `ipaddress` spells them. One that holds every address is refused."""
+    spelled = []
+    for word in read_words(name, []):
         try:
             network = ipaddress.ip_network(word)
         except ValueError:
@@ -49,5 +49,5 @@ def networks(name: str) -> list[str]:
             ) from None
         if not network.prefixlen:
             raise ImproperlyConfigured(f"{name}: {word} is every address there is. Name the proxies.")
-        found.append(str(network))
-    return found
+        spelled.append(str(network))
+    return spelled

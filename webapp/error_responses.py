@@ -57,43 +57,43 @@ RETRY_SECONDS = 5
 
 @dataclass(frozen=True)
 class HttpTerms:
-    """An error in HTTP's terms. An empty code stands for that of the status."""
+    """An error in HTTP's terms. An empty code means that of the status."""
 
     status: int
     code: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def http_terms(error: EnvariumError) -> HttpTerms:
-    """Status, code and headers of an error."""
+def to_http_terms(error: EnvariumError) -> HttpTerms:
+    """Return status, code and headers of an error."""
     if isinstance(error, UpstreamError):
         status, code = UPSTREAM.get(error.reason, UPSTREAM["failed"])
-        return HttpTerms(status, code, _retry_after(error.retry_after))
-    status = status_of(type(error))
+        return HttpTerms(status, code, _build_retry_headers(error.retry_after))
+    status = get_status(type(error))
     if isinstance(error, RangeNotSatisfiable):
         return HttpTerms(status, error.code, {"Content-Range": f"bytes */{error.size}"})
     if isinstance(error, InfrastructureError):
-        return HttpTerms(status, "", _retry_after(RETRY_SECONDS))
+        return HttpTerms(status, "", _build_retry_headers(RETRY_SECONDS))
     return HttpTerms(status, error.code if isinstance(error, Refusal | StaleClaim) else "")
 
 
-def status_of(kind: type[EnvariumError]) -> int:
-    """The status of errors of this class."""
+def get_status(kind: type[EnvariumError]) -> int:
+    """Return the status of errors of this class."""
     return next((status for base, status in STATUSES.items() if issubclass(kind, base)), INVALID)
 
 
-def unavailable(error: BaseException | None) -> str:
-    """What to say of a failure that passes: a full disk, a database that is away. Empty for every other."""
+def describe_outage(error: BaseException | None) -> str:
+    """Return the message for a temporary failure: a full disk, a database that is away. Empty for every other."""
     return FULL if is_disk_full(error) else AWAY if is_away(error) else ""
 
 
-def _retry_after(seconds: float | None) -> dict[str, str]:
+def _build_retry_headers(seconds: float | None) -> dict[str, str]:
     return {"Retry-After": str(round(seconds))} if seconds else {}
 
 
 class RefusalPages:
-    """Middleware: a refusal that a view raises is a page of its status, what is not found the site's 404, and a page
-    says so where an address that only takes a form was opened."""
+    """Middleware that turns a view's refusal into a page of its status, what is not found into the site's 404, and
+    shows a page if an address that only takes a form was opened."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -107,16 +107,16 @@ class RefusalPages:
         return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Called by Django for what a view raises; the API answers its own errors before."""
+        """Answer an exception of a view. Called by Django; the API answers its own errors before."""
         kind = "text/plain; charset=utf-8"
-        if words := unavailable(error):
+        if words := describe_outage(error):
             logger.warning("%s is answered with 503: %s: %s", request.path, type(error).__name__, error)
-            return HttpResponse(words, status=503, headers=_retry_after(RETRY_SECONDS), content_type=kind)
+            return HttpResponse(words, status=503, headers=_build_retry_headers(RETRY_SECONDS), content_type=kind)
         if not isinstance(error, Refusal):
             return None
         if isinstance(error, NotFound):
             raise Http404(str(error)) from error
-        terms = http_terms(error)
+        terms = to_http_terms(error)
         if isinstance(error, TextTooLong) and request.headers.get("HX-Request") != "true":
             return _show_too_long(request, error, terms.status)
         return HttpResponse(str(error), status=terms.status, headers=terms.headers, content_type=kind)

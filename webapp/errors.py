@@ -1,7 +1,7 @@
-"""Errors of the domain: why a request is not carried out, in terms that know nothing of HTTP.
+"""Errors of the domain: why a request is refused, in terms that do not depend on HTTP.
 
-`webapp.error_responses` alone says which status an error has, for the API and for pages. An InputError that is none of
-these is a request that cannot be used; an InfrastructureError is a fault of this site or of a service it needs.
+`webapp.error_responses` alone maps errors to statuses, for the API and for pages. An InputError that is none of these
+is a request that cannot be used; an InfrastructureError is a fault of this site or of a service it needs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from synthesis.errors import EnvariumError, InputError, LLMError
 
 
-def origins(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, then what it came of, the nearest first; each once."""
+def iter_error_origins(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, then its causes, the nearest first; each once."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -25,7 +25,7 @@ def origins(error: BaseException | None) -> Iterator[BaseException]:
 class Refusal(InputError):
     """A request that is refused for a reason of its own.
 
-    `code` names the reason for programs ("" stands for that of its kind); `facts` are what a client goes on with.
+    `code` names the reason for programs ("" means that of its kind); `facts` are data that a client continues with.
     """
 
     code: str = ""
@@ -43,7 +43,7 @@ class NotFound(Refusal):
 
 
 class TextTooLong(Refusal):
-    """A text of a form is longer than what is stored of it, or searched for. It is refused whole, and never cut."""
+    """A text of a form is longer than the limit for storing or searching. It is refused whole, and never cut."""
 
     def __init__(self, name: str, count: int, most: int, left: str = "Nothing was stored.") -> None:
         words = f"This text has {count:,} characters, and {most:,} are allowed. Shorten it by {count - most:,}."
@@ -55,19 +55,19 @@ class Conflict(Refusal):
 
 
 class ChangedMeanwhile(Refusal):
-    """The object is not as it was when the person looked at it."""
+    """The object has changed since the user read it."""
 
 
 class TooLarge(Refusal):
-    """More was sent than is taken."""
+    """The request is larger than the limit."""
 
 
 class Unusable(Refusal):
-    """What was sent was understood, and cannot be used."""
+    """The request was understood, but cannot be used."""
 
 
 class QuotaExceeded(Refusal):
-    """What is allowed is used up."""
+    """A quota is used up."""
 
 
 class RangeNotSatisfiable(Refusal):
@@ -82,7 +82,8 @@ class RangeNotSatisfiable(Refusal):
 
 @dataclass(frozen=True)
 class FieldFault:
-    """What is wrong with one field. `place` leads to it: where it was (`body`, `query`), then names and positions."""
+    """An error of one field. `place` leads to it: the part of the request (`body`, `query`), then names and
+    positions."""
 
     place: tuple[str | int, ...]
     message: str
@@ -107,5 +108,5 @@ class UpstreamError(EnvariumError):
 
     @classmethod
     def of(cls, error: LLMError) -> UpstreamError:
-        """The failure of a request to an LLM."""
+        """Return the failure of a request to an LLM."""
         return cls(error.reason, str(error), retry_after=error.retry_after)

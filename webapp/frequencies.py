@@ -1,4 +1,4 @@
-"""How often values occur, in an order that does not depend on the order in which a database gave them."""
+"""Frequencies of values, in an order that does not depend on the order in which a database returned them."""
 
 from __future__ import annotations
 

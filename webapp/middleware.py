@@ -1,4 +1,4 @@
-"""Headers that every response carries, and where an act comes from."""
+"""Middleware for the headers of every response, and for the origin of an act."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from webapp.accounts.origin import CURRENT, RequestOrigin, client_address
+from webapp.accounts.origin import CURRENT, RequestOrigin, get_client_address
 
 POLICY = "; ".join(
     [
@@ -25,7 +25,7 @@ POLICY = "; ".join(
 def content_security_policy(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """No inline script or style, nothing from another host, no frame."""
+    """Forbid inline scripts and styles, content from other hosts, and frames."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
@@ -38,10 +38,10 @@ def content_security_policy(
 def request_origin(
     get_response: Callable[[HttpRequest], HttpResponse],
 ) -> Callable[[HttpRequest], HttpResponse]:
-    """What the audit log writes down of a request: a page and the address; a token says so itself."""
+    """Set the origin that the audit log records of a request: a page and the address; a token sets its own."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        before = CURRENT.set(RequestOrigin("page", client_address(request)))
+        before = CURRENT.set(RequestOrigin("page", get_client_address(request)))
         try:
             return get_response(request)
         finally:

@@ -1,4 +1,4 @@
-"""Keyset paging: a page is found from where the last one ended; rows are counted to ten thousand, then estimated."""
+"""Keyset paging: a page is found from the end of the last one; rows are counted to ten thousand, then estimated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ CURSORS = ("after", "before", "last", "at")
 
 @dataclass(frozen=True)
 class RowCount:
-    """How many rows a list has. If it is not `exact`, the number is an estimate of the planner, or just the `least`."""
+    """The number of rows of a list. If it is not `exact`, the number is an estimate of the planner, or just the
+    `least`."""
 
     number: int
     exact: bool = True
@@ -36,14 +37,14 @@ class RowCount:
     def words(self) -> str:
         if self.exact:
             return f"{self.number:,}"
-        return f"more than {self.number:,}" if self.least else f"about {_rounded(self.number):,}"
+        return f"more than {self.number:,}" if self.least else f"about {_round_estimate(self.number):,}"
 
 
 @dataclass(frozen=True)
 class Page:
-    """`first`, `before`, `after` and `last` are URLs of other pages, empty where there is none.
+    """A page of rows. `first`, `before`, `after` and `last` are URLs of other pages, empty if there are none.
 
-    `start` is the place of the first row in the list (from 1), None where it is not known.
+    `start` is the place of the first row in the list (from 1), None if it is not known.
     """
 
     rows: list[Any]
@@ -56,26 +57,26 @@ class Page:
 
     @property
     def words(self) -> str:
-        """Such as "51-100 of 2,120", with a dash between the numbers."""
+        """The range of rows, such as "51-100 of 2,120", with a dash between the numbers."""
         total = f" of {self.count.words}" if self.count else ""
         if self.start is None:
             return f"{len(self.rows)} rows{total}"
         return f"{self.start:,}{TO}{self.start + len(self.rows) - 1:,}{total}"
 
 
-def encode(value: Any, pk: int) -> str:
+def encode_cursor(value: Any, pk: int) -> str:
     text = value.isoformat() if isinstance(value, datetime) else value
     return base64.urlsafe_b64encode(json.dumps([text, pk]).encode()).decode().rstrip("=")
 
 
-def cursor_of(row: Any, order: str) -> str:
-    """The cursor that stands at this row of a list in this order."""
+def build_cursor(row: Any, order: str) -> str:
+    """Return the cursor of this row in a list in this order."""
     field = order.lstrip("-")
-    return encode(None if field in ("id", "pk") else getattr(row, field), row.pk)
+    return encode_cursor(None if field in ("id", "pk") else getattr(row, field), row.pk)
 
 
-def decode(cursor: str) -> tuple[Any, int] | None:
-    """The (value, id) of a cursor; None for anything that is not one."""
+def decode_cursor(cursor: str) -> tuple[Any, int] | None:
+    """Return the (value, id) of a cursor; None for anything that is not one."""
     try:
         value, pk = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError, binascii.Error, RecursionError):
@@ -84,8 +85,8 @@ def decode(cursor: str) -> tuple[Any, int] | None:
     return (value, pk) if sound and not (isinstance(value, str) and "\x00" in value) else None
 
 
-def beyond(field: str, descending: bool, value: Any, pk: int) -> Q:
-    """Rows after (value, pk). Nulls stand at the end of both directions."""
+def filter_beyond(field: str, descending: bool, value: Any, pk: int) -> Q:
+    """Return the filter for rows after (value, pk). Nulls come at the end of both directions."""
     step = "lt" if descending else "gt"
     if field in ("id", "pk"):
         return Q(**{f"id__{step}": pk})
@@ -96,7 +97,7 @@ def beyond(field: str, descending: bool, value: Any, pk: int) -> Q:
     return later
 
 
-def ordering(field: str, descending: bool, nullable: bool) -> list[Any]:
+def build_ordering(field: str, descending: bool, nullable: bool) -> list[Any]:
     tie = F("id").desc() if descending else F("id").asc()
     if field in ("id", "pk"):
         return [tie]
@@ -105,30 +106,30 @@ def ordering(field: str, descending: bool, nullable: bool) -> list[Any]:
     return [main.desc(nulls_last=last) if descending else main.asc(nulls_last=last), tie]
 
 
-def window(rows: QuerySet[Any], order: str, cursor: tuple[Any, int] | None, backward: bool) -> QuerySet[Any]:
-    """`rows` in `order` ("-id", "name", ...) from the cursor on; backward gives them in reverse order.
+def select_window(rows: QuerySet[Any], order: str, cursor: tuple[Any, int] | None, backward: bool) -> QuerySet[Any]:
+    """Return `rows` in `order` ("-id", "name", ...) from the cursor on; backward gives them in reverse order.
 
-    For a nullable field the last page cannot be walked backward into; lists exclude nulls when sorting by one,
-    or accept that "before" starts at the last value.
+    For a nullable field the last page cannot be walked backward into; lists exclude nulls when sorting by one, or
+    accept that "before" starts at the last value.
     """
     field = order.lstrip("-")
     nullable = field not in ("id", "pk") and bool(getattr(rows.model._meta.get_field(field), "null", False))
     descending = order.startswith("-") != backward
     if cursor:
-        where = beyond(field, descending, *cursor)
+        where = filter_beyond(field, descending, *cursor)
         if nullable and cursor[0] is not None and not backward:
             where |= Q(**{f"{field}__isnull": True})
         if nullable and cursor[0] is None and backward:
             where |= Q(**{f"{field}__isnull": False})
         rows = rows.filter(where)
-    order_by = ordering(field, descending, nullable)
+    order_by = build_ordering(field, descending, nullable)
     if nullable and backward:
         main = F(field)
         order_by[0] = main.desc(nulls_first=True) if descending else main.asc(nulls_first=True)
     return rows.order_by(*order_by)
 
 
-def link(request: HttpRequest, **changes: str) -> str:
+def build_page_link(request: HttpRequest, **changes: str) -> str:
     parameters = request.GET.copy()
     for key in CURSORS:
         parameters.pop(key, None)
@@ -138,9 +139,9 @@ def link(request: HttpRequest, **changes: str) -> str:
 
 
 def count_rows(rows: QuerySet[Any], *, estimates: bool = True) -> RowCount:
-    """How many rows there are: counted to `COUNTED_TO`, else as PostgreSQL's planner estimates.
+    """Count rows to `COUNTED_TO`; beyond that, return the estimate of PostgreSQL's planner.
 
-    Without `estimates`, for rows of which the planner knows nothing, it is only said that there are more.
+    Without `estimates`, for rows of which the planner knows nothing, the result only means that there are more.
     """
     bare = rows.order_by().values("pk")
     number = bare[: COUNTED_TO + 1].count()
@@ -151,12 +152,12 @@ def count_rows(rows: QuerySet[Any], *, estimates: bool = True) -> RowCount:
     sql, parameters = bare.query.sql_with_params()
     with connections[rows.db].cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
-        told = cursor.fetchone()[0]
-    estimate = int((json.loads(told) if isinstance(told, str) else told)[0]["Plan"]["Plan Rows"])
+        plan = cursor.fetchone()[0]
+    estimate = int((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]["Plan Rows"])
     return RowCount(max(number, estimate), exact=False)
 
 
-def keyset(
+def paginate_by_keyset(
     request: HttpRequest,
     rows: QuerySet[Any],
     order: str = "-id",
@@ -165,26 +166,26 @@ def keyset(
     known: RowCount | None = None,
     estimates: bool = True,
 ) -> Page:
-    """The page that `?after=`, `?before=` or `?last=1` names. A cursor that cannot be read gives the first page.
+    """Return the page that `?after=`, `?before=` or `?last=1` names. An invalid cursor gives the first page.
 
-    `known` is how many rows there are, if that need not be counted; `estimates` is whether the planner's estimate of
-    the number of rows is worth showing.
+    `known` is the number of rows, if they need not be counted; `estimates` is whether the planner's estimate of the
+    number of rows is worth showing.
     """
     params = Params(request.GET)
     last = params.flag("last")
     backward = last or ("before" in request.GET and "after" not in request.GET)
-    cursor = None if last else decode(params.text("before" if backward else "after", CURSOR_CHARS))
+    cursor = None if last else decode_cursor(params.text("before" if backward else "after", CURSOR_CHARS))
     backward = last or (backward and cursor is not None)
     count = known or (count_rows(rows, estimates=estimates) if last else None)
     # The last page holds what is left after full ones, so that its rows are those that "next" leads to.
-    taken = (count.number % size or size) if last and count and count.exact else size
+    page_size = (count.number % size or size) if last and count and count.exact else size
     try:
-        fetched = list(window(rows, order, cursor, backward)[: taken + 1])
+        fetched = list(select_window(rows, order, cursor, backward)[: page_size + 1])
     except (ValueError, OverflowError, ValidationError):  # a cursor of another sort order
         cursor, backward = None, False
-        fetched = list(window(rows, order, None, False)[: size + 1])
-    more = len(fetched) > taken
-    fetched = fetched[:taken]
+        fetched = list(select_window(rows, order, None, False)[: size + 1])
+    more = len(fetched) > page_size
+    fetched = fetched[:page_size]
     if backward:
         fetched.reverse()
     has_after = bool(fetched) and (more or backward) and not last
@@ -192,21 +193,21 @@ def keyset(
     if count is None:
         more_pages = has_after or has_before
         count = count_rows(rows, estimates=estimates) if more_pages else RowCount(len(fetched))
-    start = _start(params, count, len(fetched), cursor is None, last)
+    start = _compute_start(params, count, len(fetched), cursor is None, last)
     before, after = (start - size if start else None), (start + len(fetched) if start else None)
     return Page(
         rows=fetched,
-        before=_linked(request, before, before=cursor_of(fetched[0], order)) if has_before else "",
-        after=_linked(request, after, after=cursor_of(fetched[-1], order)) if has_after else "",
-        first=link(request) if has_before else "",
-        last=link(request, last="1") if has_after else "",
+        before=_build_cursor_link(request, before, before=build_cursor(fetched[0], order)) if has_before else "",
+        after=_build_cursor_link(request, after, after=build_cursor(fetched[-1], order)) if has_after else "",
+        first=build_page_link(request) if has_before else "",
+        last=build_page_link(request, last="1") if has_after else "",
         start=start,
         count=count,
     )
 
 
-def _start(params: Params, count: RowCount, rows: int, whole: bool, last: bool) -> int | None:
-    """The place of a page's first row; an address may claim one only within the list."""
+def _compute_start(params: Params, count: RowCount, rows: int, whole: bool, last: bool) -> int | None:
+    """Return the place of a page's first row; an address may claim one only within the list."""
     if last:
         return count.number - rows + 1 if count.exact and rows else None
     if whole:
@@ -216,11 +217,11 @@ def _start(params: Params, count: RowCount, rows: int, whole: bool, last: bool) 
     return at if inside else None
 
 
-def _linked(request: HttpRequest, start: int | None, **cursor: str) -> str:
-    return link(request, **cursor, **({"at": str(start)} if start and start > 0 else {}))
+def _build_cursor_link(request: HttpRequest, start: int | None, **cursor: str) -> str:
+    return build_page_link(request, **cursor, **({"at": str(start)} if start and start > 0 else {}))
 
 
-def _rounded(number: int) -> int:
-    """Two digits of a number, which is what an estimate is worth."""
+def _round_estimate(number: int) -> int:
+    """Return a number rounded to two digits, the precision of an estimate."""
     unit = 10 ** max(0, len(str(number)) - 2)
     return round(number / unit) * unit

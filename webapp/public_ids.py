@@ -1,4 +1,4 @@
-"""Public ids in OpenAI's manner: a prefix that names the kind of object, then 24 random letters and digits."""
+"""Public ids in OpenAI's style: a prefix that names the kind of object, then 24 random letters and digits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from django.db import models
 
 
 def new_id(prefix: str) -> str:
-    """A new public id: `ftjob-` and 24 hexadecimal digits, for example."""
+    """Return a new public id: `ftjob-` and 24 hexadecimal digits, for example."""
     return f"{prefix}-{secrets.token_hex(12)}"
 
 
 def public_id_field(prefix: str) -> models.CharField[str, str]:
-    """The column that holds an object's public id."""
+    """Return the column that holds an object's public id."""
     return models.CharField(max_length=48, unique=True, default=partial(new_id, prefix), editable=False)

@@ -1,7 +1,7 @@
 """Reader of query parameters: bounded texts, choices, numbers, flags and ids out of an address or a form.
 
-What a parameter cannot mean is left out, never an error, and `unreadable` names it for pages that say so. Only a text
-that is to be stored whole (`whole_text`), or searched for (`search_text`), is refused if it is too long.
+An invalid parameter is left out, never an error, and `unreadable` names it for pages that report it. Only a text that
+is to be stored whole (`whole_text`), or searched for (`search_text`), is refused if it is too long.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ NAMES_READ = "_names_read"
 """The attribute of a query in which readers note the names that they asked for."""
 
 
-def whole_number(text: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
-    """The number that a text of decimal digits spells; None where it is not one from `low` to `high`."""
+def parse_whole_number(text: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
+    """Return the number that a text of decimal digits spells; None if it is not from `low` to `high`."""
     if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
         return None
     return int(text) if low <= int(text) <= high else None
 
 
 class Params:
-    """The parameters of one request. No text that it gives holds NUL, which PostgreSQL refuses."""
+    """The parameters of one request. Its texts never hold NUL, which PostgreSQL refuses."""
 
     def __init__(self, query: QueryDict) -> None:
         self._query = query
@@ -45,12 +45,12 @@ class Params:
         """Names of parameters that were given and left out."""
 
     def text(self, name: str, most: int = 200, *, strip: bool = False) -> str:
-        """The first `most` characters; empty where it is not given."""
+        """Return the first `most` characters; empty if it is not given."""
         value = self._find_given(name).replace("\x00", "")
         return (value.strip() if strip else value)[:most]
 
     def whole_text(self, name: str, most: int, *, strip: bool = False) -> str:
-        """A text of a form, whole. Raises TextTooLong: a text that a user wrote is never cut."""
+        """Return a text of a form, whole. Raises TextTooLong: a text that a user wrote is never cut."""
         value = self.text(name, MOST_TEXT, strip=strip)
         count = len(value.replace("\r\n", "\n"))
         if count > most:
@@ -58,49 +58,49 @@ class Params:
         return value
 
     def search_text(self, name: str, most: int = MOST_SEARCHED) -> str:
-        """A text that is searched for, without spaces around it. Raises TextTooLong: a part of it finds other rows."""
+        """Return a text to search for, without spaces around it. Raises TextTooLong: a part of it finds other rows."""
         value = self.text(name, MOST_TEXT, strip=True)
         if len(value) > most:
             raise TextTooLong(name, len(value), most, "Nothing was searched for.")
         return value
 
     def texts(self, name: str, most: int = 200) -> list[str]:
-        """Every value of a parameter that may be given more than once."""
+        """Return every value of a parameter that may be given more than once."""
         return [value.replace("\x00", "")[:most] for value in self._list_given(name)]
 
     def choice(self, name: str, allowed: Container[str], default: str = "") -> str:
-        """One of the words that are allowed, else `default`."""
+        """Return one of the allowed words, else `default`."""
         value = self._find_given(name)
         return value if value and value in allowed else self._left_out(name, value, default)
 
     def number(self, name: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
-        """A whole number in decimal digits, from `low` to `high`."""
+        """Return a whole number in decimal digits, from `low` to `high`."""
         value = self._find_given(name).strip()
-        number = whole_number(value, low, high)
+        number = parse_whole_number(value, low, high)
         return number if number is not None else self._left_out(name, value, None)
 
     def span(self, first: str, last: str) -> tuple[int | None, int | None]:
-        """Two whole numbers that bound a range, the smaller one first, whichever way they were given."""
+        """Return two whole numbers that bound a range, the smaller one first, whichever way they were given."""
         low, high = self.number(first), self.number(last)
         return (high, low) if low is not None and high is not None and low > high else (low, high)
 
     def id(self, name: str) -> int | None:
-        """The primary key of a row."""
+        """Return the primary key of a row."""
         return self.number(name, 1, LARGEST_ID)
 
     def ids(self, name: str, most: int) -> list[int]:
-        """The primary keys of a comma list, each once."""
+        """Return the primary keys of a comma list, each once."""
         parts = self._find_given(name).split(",")[: 2 * most]
-        keys = [whole_number(part, 1, LARGEST_ID) for part in parts]
+        keys = [parse_whole_number(part, 1, LARGEST_ID) for part in parts]
         return list(dict.fromkeys(key for key in keys if key is not None))[:most]
 
     def picks(self, name: str, most: int = MOST_PICKS) -> tuple[int, ...]:
-        """The primary keys of a parameter that is given once for each, as ticked rows are; each once."""
-        given = (whole_number(value, 1, LARGEST_ID) for value in self._list_given(name)[: 2 * most])
+        """Return the primary keys of a parameter that is given once for each, as ticked rows are; each once."""
+        given = (parse_whole_number(value, 1, LARGEST_ID) for value in self._list_given(name)[: 2 * most])
         return tuple(dict.fromkeys(key for key in given if key is not None))[:most]
 
     def decimal(self, name: str, low: float = -LARGEST_FLOAT, high: float = LARGEST_FLOAT) -> float | None:
-        """A number with a point, from `low` to `high`; none beyond 2**53."""
+        """Return a number with a point, from `low` to `high`; none beyond 2**53."""
         value = self._find_given(name).strip()
         try:
             number = float(value)
@@ -109,7 +109,7 @@ class Params:
         return number if abs(number) < LARGEST_FLOAT and low <= number <= high else self._left_out(name, value, None)
 
     def day(self, name: str) -> date | None:
-        """A day such as 2026-01-31."""
+        """Return a day such as 2026-01-31."""
         value = self._find_given(name).strip()
         try:
             return date.fromisoformat(value)
@@ -117,11 +117,11 @@ class Params:
             return self._left_out(name, value, None)
 
     def flag(self, name: str) -> bool:
-        """Whether it is `1` or `true`."""
+        """Return whether the value is `1` or `true`."""
         return self._find_given(name) in ("1", "true")
 
-    def told(self, messages: Mapping[str, str]) -> list[str]:
-        """The message of each parameter that was left out, in the order in which they were read."""
+    def list_messages(self, messages: Mapping[str, str]) -> list[str]:
+        """Return the message of each parameter that was left out, in the order in which they were read."""
         return [messages[name] for name in self.unreadable if name in messages]
 
     def _find_given(self, name: str) -> str:
@@ -139,6 +139,6 @@ class Params:
 
 
 def find_unread_names(query: QueryDict) -> list[str]:
-    """Return the names of parameters that have a value and that nobody has read so far."""
+    """Return the names of parameters that have a value and that have not been read so far."""
     read: set[str] = query.__dict__.get(NAMES_READ, set())
     return [name for name, values in query.lists() if name not in read and any(values)]

@@ -1,4 +1,4 @@
-"""Settings, all of them. Every value comes from one environment variable or stands here.
+"""Settings, all of them. Every value comes from one environment variable or is set here.
 
 ENVARIUM_ENV is `development` (default) or `production`; production refuses to start on default secrets.
 """
@@ -19,26 +19,26 @@ from webapp import env
 from webapp.stack.install import CPU_INDEX
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-ENVARIUM_HOME = Path(env.text("ENVARIUM_HOME", str(BASE_DIR / ".envarium"))).expanduser().absolute()
-ENVARIUM_ENV = env.text("ENVARIUM_ENV", "development")
+ENVARIUM_HOME = Path(env.read_text("ENVARIUM_HOME", str(BASE_DIR / ".envarium"))).expanduser().absolute()
+ENVARIUM_ENV = env.read_text("ENVARIUM_ENV", "development")
 if ENVARIUM_ENV not in {"development", "production"}:
     raise ImproperlyConfigured(f"ENVARIUM_ENV={ENVARIUM_ENV!r}: use development or production.")
 PRODUCTION = ENVARIUM_ENV == "production"
 
 DEFAULT_SECRET = "development-only-not-a-secret"
-SECRET_KEY = env.text("ENVARIUM_SECRET_KEY", DEFAULT_SECRET)
-SECRET_KEY_FALLBACKS = env.words("ENVARIUM_OLD_SECRET_KEYS", [])
+SECRET_KEY = env.read_text("ENVARIUM_SECRET_KEY", DEFAULT_SECRET)
+SECRET_KEY_FALLBACKS = env.read_words("ENVARIUM_OLD_SECRET_KEYS", [])
 """Secrets of before: what they sealed or signed is still read."""
-DEBUG = env.boolean("ENVARIUM_DEBUG", False)
-ALLOWED_HOSTS = env.words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
-CSRF_TRUSTED_ORIGINS = env.words("ENVARIUM_TRUSTED_ORIGINS", [])
-TRUSTED_PROXIES = env.networks("ENVARIUM_TRUSTED_PROXIES")
+DEBUG = env.read_boolean("ENVARIUM_DEBUG", False)
+ALLOWED_HOSTS = env.read_words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.read_words("ENVARIUM_TRUSTED_ORIGINS", [])
+TRUSTED_PROXIES = env.read_networks("ENVARIUM_TRUSTED_PROXIES")
 """Whose X-Forwarded-For is believed (`webapp/asgi.py`): addresses and networks; nobody's unless named."""
 DEFAULT_PASSWORDS = {"envarium", "postgres", "password", "changeme", "valkey", "redis", "secret"}
 DEFAULT_DATABASE_URL = "postgresql://envarium@127.0.0.1:5432/envarium"
-DATABASE_URL = env.text("DATABASE_URL", DEFAULT_DATABASE_URL)
-BROKER_URL = env.text("BROKER_URL", "redis://127.0.0.1:6379/0")
-EVENTS_DATABASE_URL = env.text("ENVARIUM_EVENTS_DATABASE_URL")
+DATABASE_URL = env.read_text("DATABASE_URL", DEFAULT_DATABASE_URL)
+BROKER_URL = env.read_text("BROKER_URL", "redis://127.0.0.1:6379/0")
+EVENTS_DATABASE_URL = env.read_text("ENVARIUM_EVENTS_DATABASE_URL")
 """Where DATABASE_URL is a transaction pooler: the database itself, for LISTEN."""
 
 
@@ -50,23 +50,23 @@ POOL: dict[str, Any] = {"min_size": 1, "max_size": 8, "timeout": 10, "reconnect_
 tries anew. By the default of 300 a database that was away for minutes stays away for as long again."""
 
 
-def database(url: str) -> dict[str, Any]:
-    """Django's database dict from any libpq URL, sockets (`?host=/dir`) and options included."""
+def build_database_settings(url: str) -> dict[str, Any]:
+    """Return Django's database dict from any libpq URL, sockets (`?host=/dir`) and options included."""
     try:
         parts: dict[str, Any] = conninfo_to_dict(url)
     except ProgrammingError as error:
         raise ImproperlyConfigured(f"DATABASE_URL is not a PostgreSQL URL: {error}") from error
-    named = {key: str(parts.pop(key, "")) for key in ("dbname", "user", "password", "host", "port")}
+    connection = {key: str(parts.pop(key, "")) for key in ("dbname", "user", "password", "host", "port")}
     return {
         "ENGINE": "django.db.backends.postgresql",
-        "NAME": named["dbname"] or "envarium",
-        "USER": named["user"],
-        "PASSWORD": named["password"],
-        "HOST": named["host"],
-        "PORT": named["port"],
+        "NAME": connection["dbname"] or "envarium",
+        "USER": connection["user"],
+        "PASSWORD": connection["password"],
+        "HOST": connection["host"],
+        "PORT": connection["port"],
         "CONN_HEALTH_CHECKS": True,  # a pooled connection outlives a restart of the server
         "OPTIONS": {"options": PLANNER, **parts, "pool": POOL},
-        "TEST": {"NAME": f"test_{named['dbname'] or 'envarium'}"},
+        "TEST": {"NAME": f"test_{connection['dbname'] or 'envarium'}"},
     }
 
 
@@ -77,7 +77,7 @@ def refuse_default_secrets() -> None:
             "`python -c 'import secrets; print(secrets.token_urlsafe(48))'`."
         )
     for name in ("DATABASE_URL", "BROKER_URL", "ENVARIUM_ALLOWED_HOSTS"):
-        if not env.text(name):
+        if not env.read_text(name):
             raise ImproperlyConfigured(f"Production needs {name}: the development default is not used there.")
     for name, url in (("DATABASE_URL", DATABASE_URL), ("BROKER_URL", BROKER_URL)):
         if urlsplit(url).password in DEFAULT_PASSWORDS:
@@ -89,7 +89,7 @@ def refuse_default_secrets() -> None:
 if PRODUCTION:
     refuse_default_secrets()
 
-DATABASES = {"default": database(DATABASE_URL)}
+DATABASES = {"default": build_database_settings(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -166,7 +166,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "accounts:login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "accounts:login"
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION and not env.boolean("ENVARIUM_PLAIN_HTTP", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION and not env.read_boolean("ENVARIUM_PLAIN_HTTP", False)
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True  # pages carry the CSRF token themselves
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 # Cookies know no ports: other sites on this host, further installations among them, must have other names.
@@ -184,7 +184,7 @@ USE_I18N = False  # every page is English; translating each label of Django's co
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
-STATIC_ROOT = Path(env.text("ENVARIUM_STATIC_ROOT", str(ENVARIUM_HOME / "static")))
+STATIC_ROOT = Path(env.read_text("ENVARIUM_STATIC_ROOT", str(ENVARIUM_HOME / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
@@ -203,30 +203,30 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
-UPLOAD_LIMIT_MIB = env.integer("ENVARIUM_UPLOAD_LIMIT_MIB", 256, low=1, high=4096)
-DISK_RESERVE_MIB = env.integer("ENVARIUM_DISK_RESERVE_MIB", 512, low=0, high=1_000_000)
+UPLOAD_LIMIT_MIB = env.read_integer("ENVARIUM_UPLOAD_LIMIT_MIB", 256, low=1, high=4096)
+DISK_RESERVE_MIB = env.read_integer("ENVARIUM_DISK_RESERVE_MIB", 512, low=0, high=1_000_000)
 """With less room than this no job begins and no file is taken, so that the database always has some."""
-OPENAI_BASE_URL = env.text("OPENAI_BASE_URL")
-OPENAI_API_KEY = env.text("OPENAI_API_KEY")
-ENDPOINT_HOSTS = env.words("ENVARIUM_ENDPOINT_HOSTS", [])
+OPENAI_BASE_URL = env.read_text("OPENAI_BASE_URL")
+OPENAI_API_KEY = env.read_text("OPENAI_API_KEY")
+ENDPOINT_HOSTS = env.read_words("ENVARIUM_ENDPOINT_HOSTS", [])
 """Hosts, or host:port, that requests may go to although they are inside a private network or without TLS."""
-ROLLOUT_ATTEMPTS = env.integer("ENVARIUM_ROLLOUT_ATTEMPTS", 64, low=1, high=1000)
+ROLLOUT_ATTEMPTS = env.read_integer("ENVARIUM_ROLLOUT_ATTEMPTS", 64, low=1, high=1000)
 """How many attempts one job may make at most."""
-ROLLOUTS_AT_ONCE = env.integer("ENVARIUM_ROLLOUTS_AT_ONCE", 8, low=1, high=256)
-ROLLOUT_SAMPLE = env.integer("ENVARIUM_ROLLOUT_SAMPLE", 2, low=0, high=1000)
+ROLLOUTS_AT_ONCE = env.read_integer("ENVARIUM_ROLLOUTS_AT_ONCE", 8, low=1, high=256)
+ROLLOUT_SAMPLE = env.read_integer("ENVARIUM_ROLLOUT_SAMPLE", 2, low=0, high=1000)
 """How many attempts of each training step are executed again here; 0 believes every worker."""
-API_REQUESTS_A_MINUTE = env.integer("ENVARIUM_API_REQUESTS_A_MINUTE", 1200, low=0, high=1_000_000)
+API_REQUESTS_A_MINUTE = env.read_integer("ENVARIUM_API_REQUESTS_A_MINUTE", 1200, low=0, high=1_000_000)
 """What one token may send before it is told to wait; 0 is no limit."""
-WORKER_REQUESTS_A_MINUTE = env.integer("ENVARIUM_WORKER_REQUESTS_A_MINUTE", 60_000, low=0, high=10_000_000)
+WORKER_REQUESTS_A_MINUTE = env.read_integer("ENVARIUM_WORKER_REQUESTS_A_MINUTE", 60_000, low=0, high=10_000_000)
 """The same for what training workers say of their work, and once more for the LLM requests of their jobs."""
-SITE_URL = env.text("ENVARIUM_URL", "http://127.0.0.1:8000")
+SITE_URL = env.read_text("ENVARIUM_URL", "http://127.0.0.1:8000")
 """Where the worker beside the site reaches its API, and this site's own processes the models that workers serve."""
-TRAINING = env.boolean("ENVARIUM_TRAINING", True)
+TRAINING = env.read_boolean("ENVARIUM_TRAINING", True)
 """Off: no worker for training stands beside the site, and nothing is installed for it."""
-TORCH_INDEX = env.text("ENVARIUM_TORCH_INDEX", CPU_INDEX)
+TORCH_INDEX = env.read_text("ENVARIUM_TORCH_INDEX", CPU_INDEX)
 """Where torch's CPU build comes from on a machine without an NVIDIA GPU; `none`: from the usual index alone."""
 _MEMORY_MIB = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 20
-WEB_PROCESSES = env.integer(
+WEB_PROCESSES = env.read_integer(
     "ENVARIUM_WEB_PROCESSES", 1 if (os.cpu_count() or 1) == 1 or _MEMORY_MIB < 2048 else 2, low=1, high=64
 )
 """How many processes answer requests (`webapp/stack/web_processes.py`)."""
@@ -234,9 +234,11 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000  # a bulk act names up to 500 rows, each w
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 
-JOB_LIMIT_SECONDS = env.integer("ENVARIUM_JOB_LIMIT_SECONDS", 3600, low=2, high=86_400)
+JOB_LIMIT_SECONDS = env.read_integer("ENVARIUM_JOB_LIMIT_SECONDS", 3600, low=2, high=86_400)
 """A job that takes longer fails; one that does not hear of it is killed a minute later."""
-JOB_MEMORY_MIB = env.integer("ENVARIUM_JOB_MEMORY_MIB", min(max(_MEMORY_MIB // 4, 1024), 16_384), low=0, high=1 << 24)
+JOB_MEMORY_MIB = env.read_integer(
+    "ENVARIUM_JOB_MEMORY_MIB", min(max(_MEMORY_MIB // 4, 1024), 16_384), low=0, high=1 << 24
+)
 """A job that needs more fails; 0: no limit. By default a quarter of this machine's memory, 1 to 16 GiB."""
 CELERY = {
     "broker_url": BROKER_URL,
@@ -266,15 +268,15 @@ CELERY = {
         "max_retries": 0,  # for senders: the reaper repeats what did not go out; workers retry by other settings
     },
 }
-JOB_LEASE_SECONDS = env.integer("ENVARIUM_JOB_LEASE_SECONDS", 30, low=2, high=3600)
+JOB_LEASE_SECONDS = env.read_integer("ENVARIUM_JOB_LEASE_SECONDS", 30, low=2, high=3600)
 JOB_MAX_ATTEMPTS = 6
-TRAINING_LEASE_SECONDS = env.integer("ENVARIUM_TRAINING_LEASE_SECONDS", 30, low=2, high=3600)
+TRAINING_LEASE_SECONDS = env.read_integer("ENVARIUM_TRAINING_LEASE_SECONDS", 30, low=2, high=3600)
 """A training worker that is silent for so long has lost its job to the next one."""
-TRAINING_CHECKPOINT_GIB = env.integer("ENVARIUM_TRAINING_CHECKPOINT_GIB", 512, low=1, high=65_536)
+TRAINING_CHECKPOINT_GIB = env.read_integer("ENVARIUM_TRAINING_CHECKPOINT_GIB", 512, low=1, high=65_536)
 """What the files of one checkpoint may have together."""
-TRAINING_ROLLOUTS_DAYS = env.integer("ENVARIUM_TRAINING_ROLLOUTS_DAYS", 30, low=1, high=36_500)
+TRAINING_ROLLOUTS_DAYS = env.read_integer("ENVARIUM_TRAINING_ROLLOUTS_DAYS", 30, low=1, high=36_500)
 """The attempts of training steps can be opened for so long; what lists show of them stays."""
-TRAINING_CHECKPOINTS_DAYS = env.integer("ENVARIUM_TRAINING_CHECKPOINTS_DAYS", 30, low=1, high=36_500)
+TRAINING_CHECKPOINTS_DAYS = env.read_integer("ENVARIUM_TRAINING_CHECKPOINTS_DAYS", 30, low=1, high=36_500)
 """Checkpoints of a job that has ended stay for so long; the model that it ended with always."""
 
 LOGGING = {
@@ -282,7 +284,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": env.text("ENVARIUM_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["console"], "level": env.read_text("ENVARIUM_LOG_LEVEL", "INFO")},
     # It writes a line for each request to an LLM: a rollout has thousands.
     "loggers": {"httpx": {"level": "WARNING"}},
 }

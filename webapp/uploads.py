@@ -11,9 +11,9 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
-from synthesis.formats.atif_reader import holds_atif
+from synthesis.formats.atif_reader import has_atif_mark
 from synthesis.formats.files import Entry, parse_entries
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from webapp.errors import QuotaExceeded
 from webapp.jobs.models import OPEN_STATES, Job
 from webapp.jobs.services import FailedWithResult
@@ -26,30 +26,30 @@ HEAD_BYTES = 1 << 16
 
 
 def is_atif(file: File[bytes]) -> bool:
-    """Whether a file begins as trajectories in ATIF do, plain or gzipped."""
+    """Return whether a file begins as trajectories in ATIF do, plain or gzipped."""
     head = file.read(HEAD_BYTES)
     file.seek(0)
     if head.startswith(b"\x1f\x8b"):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-        except zlib.error:  # whoever reads it says so
+        except zlib.error:  # the reader reports it
             return False
-    return holds_atif(head)
+    return has_atif_mark(head)
 
 
 def require_no_atif(field: str, file: File[bytes] | None, holds: str) -> None:
-    """Raise `InputError` where a file that is sent to the API holds trajectories in ATIF, not what is read there."""
+    """Raise `InputError` if a file sent to the API holds trajectories in ATIF, which the endpoint does not read."""
     if file is not None and is_atif(file):
         told = f"{field}: this file holds trajectories in ATIF (Harbor), not {holds}."
         raise InputError(f"{told} Send it to POST /imports/trajectories.")
 
 
-def limit_bytes() -> int:
+def get_upload_limit() -> int:
     return int(settings.UPLOAD_LIMIT_MIB) << 20
 
 
 def require_few_waiting(user: Any) -> None:
-    """Raise `QuotaExceeded` where so many of a person's imports wait or run that their files are a disk's worth."""
+    """Raise `QuotaExceeded` if too many imports of a user wait or run: their files could fill the disk."""
     if user is None:
         return
     waiting = Job.objects.filter(created_by=user, kind__in=IMPORTS, state__in=OPEN_STATES).count()
@@ -58,32 +58,32 @@ def require_few_waiting(user: Any) -> None:
 
 
 def store_upload(user: Any, file: File[bytes]) -> dict[str, str]:
-    """Keep an uploaded file under a name made here. Raises `InputError`: it is empty or too large; `QuotaExceeded`."""
+    """Store an uploaded file under a name made here. Raises `InputError`: it is empty or too large; `QuotaExceeded`."""
     require_few_waiting(user)
     original = str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1][:200]
     if not file.size:
         raise InputError(f"{original}: the file is empty.")
-    if file.size > limit_bytes():
+    if file.size > get_upload_limit():
         raise InputError(f"{original}: larger than {settings.UPLOAD_LIMIT_MIB} MiB; split it, or compress it.")
     return {"name": default_storage.save(f"{FOLDER}/{uuid.uuid4().hex}", file), "original": original}
 
 
 def read_upload(stored: dict[str, Any] | None) -> list[Entry]:
-    """The records of a stored upload; none where there was no file. Raises `InputError`."""
-    return parse_entries(upload_bytes(stored), stored["original"], limit=limit_bytes()) if stored else []
+    """Return the records of a stored upload; none if there was no file. Raises `InputError`."""
+    return parse_entries(read_upload_bytes(stored), stored["original"], limit=get_upload_limit()) if stored else []
 
 
-def upload_bytes(stored: dict[str, Any]) -> bytes:
-    """A stored upload as it came, and one byte more than is allowed at most. Raises `InputError`: it is gone."""
+def read_upload_bytes(stored: dict[str, Any]) -> bytes:
+    """Return a stored upload as it came, at most one byte more than is allowed. Raises `InputError`: it is gone."""
     try:
         with default_storage.open(stored["name"], "rb") as stream:
-            return bytes(stream.read(limit_bytes() + 1))
+            return bytes(stream.read(get_upload_limit() + 1))
     except FileNotFoundError as error:
         raise InputError(f"{stored['original']}: the uploaded file is no longer here; upload it again.") from error
 
 
 def require_records(*parts: tuple[dict[str, Any] | None, list[Entry]]) -> None:
-    """Raise `InputError` where no file of an upload holds a record: an import of nothing is a mistake."""
+    """Raise `InputError` if no file of an upload holds a record: an import of nothing is a mistake."""
     if not any(entries for _, entries in parts):
         names = " and ".join(stored["original"] for stored, _ in parts if stored)
         raise InputError(f"{names}: no records: the list or object in it is empty. Nothing was imported.")
@@ -94,15 +94,15 @@ USED = ("created", "updated", "unchanged", "beside", "kept")
 
 
 def require_success(result: dict[str, Any]) -> dict[str, Any]:
-    """The result of an import. Raises `FailedWithResult` where every record failed."""
+    """Return the result of an import. Raises `FailedWithResult` if every record failed."""
     parts = [result, *(part for part in result.values() if isinstance(part, dict))]
     parts += [part for part in result.get("brought", {}).values() if isinstance(part, dict)]
     used = sum(part[name] for part in parts for name in USED if isinstance(part.get(name), int))
     # A scenario and its task are one record, which both list.
     failed = {f"{failure['place']}: {failure['reason']}": None for part in parts for failure in part.get("failed", ())}
     if failed and not used:
-        told = f"{len(failed):,} of {len(failed):,} records failed, so nothing was imported. The first: "
-        raise FailedWithResult(clean(told + next(iter(failed)))[:1_000], result)
+        message = f"{len(failed):,} of {len(failed):,} records failed, so nothing was imported. The first: "
+        raise FailedWithResult(clean_text(message + next(iter(failed)))[:1_000], result)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Pages. Each app owns its routes; a URL says what it shows."""
+"""URLs of pages. Each app owns its routes; a URL names what it shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webapp.api import api
 urlpatterns = [
     path("", include("webapp.pages.urls")),
     path("account/", include("webapp.accounts.urls")),
-    path("api/", api_reference.page, name="api-reference"),
+    path("api/", api_reference.show_reference, name="api-reference"),
     path("api/v1/", api.urls),
     path("events/", include("webapp.events.urls")),
     path("lists/", include("webapp.lists.urls")),

@@ -84,6 +84,7 @@
     const few = line.rare || line.x.length <= FEW;
     const smoothed = Boolean(view.smoothing) && !chart.stacked && !line.rare;
     const lone = line.y.filter((value) => value !== null).length === 1;
+    const full = line.open ? line.x.map((_, at) => (line.open[at] ? faint(tone, 0) : tone)) : tone;
     const told = {
       type: "scatter",
       name: plain(line.label),
@@ -92,7 +93,7 @@
       customdata: line.x.map((step, at) => [step, line.y[at]]),
       mode: lone || (few && !smoothed) ? "lines+markers" : "lines",
       line: { color: tone, width: chart.large ? 2.25 : 1.75, dash },
-      marker: { color: tone, size: line.rare || lone ? 7 : 5, symbol: SYMBOLS[place % SYMBOLS.length] },
+      marker: { color: full, size: line.rare || lone ? 7 : 5, symbol: SYMBOLS[place % SYMBOLS.length] },
       connectgaps: Boolean(line.rare),
       hovertemplate: hover(line, view, smoothed),
     };

@@ -1,4 +1,4 @@
-"""Arguments for a tool, guessed from a state: an id that exists, a name that stands there, else a plain value."""
+"""Arguments for a tool, guessed from a state: an existing id, a name in the state, else a plain value."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ CHECKS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def collect(state: State) -> Guesses:
-    """The first value found for each field name in the state; `patients` also gives a `patient_id`."""
+def collect_guesses(state: State) -> Guesses:
+    """Return the first value found for each field name in the state; `patients` also gives a `patient_id`."""
     guesses: Guesses = {}
     queue: list[tuple[str, Any]] = list(state.items())
     for name, value in state.items():
@@ -57,33 +57,34 @@ def collect(state: State) -> Guesses:
     return guesses
 
 
-def types_of(schema: dict[str, Any]) -> list[str]:
-    """The type names a parameter's schema allows, `null` left out."""
-    named = schema.get("type")
-    types = named if isinstance(named, list) else [named]
+def list_schema_types(schema: dict[str, Any]) -> list[str]:
+    """Return the type names that a parameter's schema allows, without `null`."""
+    schema_type = schema.get("type")
+    types = schema_type if isinstance(schema_type, list) else [schema_type]
     for word in ("anyOf", "oneOf"):
         for inner in schema.get(word) or []:
-            types = types + types_of(inner) if isinstance(inner, dict) else types
+            types = types + list_schema_types(inner) if isinstance(inner, dict) else types
     return [item for item in types if isinstance(item, str) and item != "null"]
 
 
-def guess(tool: Tool, guesses: Guesses) -> dict[str, Any]:
-    """One argument for each parameter, of a type its schema allows."""
+def guess_arguments(tool: Tool, guesses: Guesses) -> dict[str, Any]:
+    """Return one argument for each parameter, of a type that its schema allows."""
     properties = tool.parameters.get("properties") or {}
     return {
-        name: _value(name, schema if isinstance(schema, dict) else {}, guesses) for name, schema in properties.items()
+        name: _guess_value(name, schema if isinstance(schema, dict) else {}, guesses)
+        for name, schema in properties.items()
     }
 
 
-def _value(name: str, schema: dict[str, Any], guesses: Guesses) -> Any:
+def _guess_value(name: str, schema: dict[str, Any], guesses: Guesses) -> Any:
     if schema.get("enum"):
         return schema["enum"][0]
-    types = types_of(schema)
-    known = guesses.get(name, guesses.get(name.removeprefix("new_")))
+    types = list_schema_types(schema)
+    guessed = guesses.get(name, guesses.get(name.removeprefix("new_")))
     kind = types[0] if types else "string"
     expected = CHECKS.get(kind, str)
-    if isinstance(known, expected) and (kind == "boolean" or not isinstance(known, bool)):
-        return known
+    if isinstance(guessed, expected) and (kind == "boolean" or not isinstance(guessed, bool)):
+        return guessed
     single = guesses.get(name.removesuffix("s"))
     if kind == "array" and isinstance(single, str | int):
         return [single]

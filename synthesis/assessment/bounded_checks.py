@@ -1,4 +1,4 @@
-"""Running checks nobody trusts within a bound: a few that hang must not cost what all of them would."""
+"""Evaluation of untrusted checks within a bound: a few that hang must not cost the time of all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STOPPED = "stopped (time)"
 
 
 class CheckBound:
-    """Says when checks that nobody trusts have taken enough: called with each verdict, it gives the reason to stop."""
+    """Bound on untrusted checks: called with each verdict, it returns the reason to stop."""
 
     def __init__(self, seconds: float = MAX_SECONDS) -> None:
         self.seconds = seconds
@@ -30,7 +30,7 @@ class CheckBound:
 
     @property
     def reason(self) -> str:
-        """Why no more should be evaluated; empty while it may go on."""
+        """The reason to stop the evaluation; empty while it may go on."""
         if self._stopped >= MAX_STOPPED:
             return f"{self._stopped} checks before it ran out of time"
         spent = time.monotonic() - self._started
@@ -39,14 +39,14 @@ class CheckBound:
 
 @dataclass(frozen=True)
 class BoundedVerdicts:
-    """By check its verdict; those of checks that were not run say so. `skipped` counts these."""
+    """Verdicts by check. `skipped` counts those of checks that were not run, whose `error` reports it."""
 
     verdicts: list[Verdict]
     skipped: int = 0
     reason: str = ""
 
 
-def bounded_checks(
+def evaluate_bounded_checks(
     sandbox: Sandbox,
     checks: Sequence[str],
     initial: State,
@@ -55,17 +55,19 @@ def bounded_checks(
     answer: str | None = "",
     seconds: float = MAX_SECONDS,
 ) -> BoundedVerdicts:
-    """`Sandbox.evaluate_checks` that gives up after `MAX_STOPPED` checks ran out of time, or after `seconds`.
+    """Run `Sandbox.evaluate_checks`, but give up after `MAX_STOPPED` checks ran out of time, or after `seconds`.
 
-    A reward must not be made of verdicts where some are missing: look at `skipped` first.
+    A reward must not be computed if verdicts are missing: read `skipped` first.
     """
     verdicts: list[Verdict] = []
     bound = CheckBound(seconds)
     for start in range(0, len(checks), GROUP):
         reason = bound.reason if start else ""
         if reason:
-            left = len(checks) - start
-            return BoundedVerdicts(verdicts + [Verdict(passed=False, error=f"not run: {reason}")] * left, left, reason)
+            remaining = len(checks) - start
+            return BoundedVerdicts(
+                verdicts + [Verdict(passed=False, error=f"not run: {reason}")] * remaining, remaining, reason
+            )
         group = sandbox.evaluate_checks(checks[start : start + GROUP], initial, final, answer=answer)
         for verdict in group:
             bound(verdict)

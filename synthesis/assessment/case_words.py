@@ -1,17 +1,17 @@
-"""Words for a tool case as prompts show it, whoever keeps the case: a draft or a row."""
+"""Text of a tool case in prompts, for cases of drafts and of rows."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-from synthesis.assessment.prompt_values import shown
+from synthesis.assessment.prompt_values import format_value
 
 EXPECTED = {"negative": "Refused. Nothing changes.", "positive": "Carried out."}
 """What a tester means by a case: a call that an environment has to refuse, or one that it has to carry out."""
 
 
 class JudgedCase(Protocol):
-    """A case with its verdict."""
+    """Tool case with its verdict."""
 
     @property
     def tool(self) -> str: ...
@@ -35,15 +35,15 @@ class JudgedCase(Protocol):
     def reason(self) -> str: ...
 
 
-def case_text(case: JudgedCase, most: int = 500) -> str:
-    """A case as prompts show it; each value in at most `most` characters."""
-    happened = shown(case.result, most) if case.ok else case.error[:most]
-    more = f" ({case.expectation[:most]})" if case.expectation else ""
+def format_case(case: JudgedCase, most: int = 500) -> str:
+    """Return the text of a case in prompts; each value has at most `most` characters."""
+    happened = format_value(case.result, most) if case.ok else case.error[:most]
+    expectation = f" ({case.expectation[:most]})" if case.expectation else ""
     lines = [
-        f"call: {case.tool}({shown(case.arguments, most)})",
-        f"expected: {EXPECTED[case.case]}{more}",
+        f"call: {case.tool}({format_value(case.arguments, most)})",
+        f"expected: {EXPECTED[case.case]}{expectation}",
         f"happened: {happened}",
-        f"changes of the state: {shown(list(case.patch), most) if case.patch else 'none'}",
+        f"changes of the state: {format_value(list(case.patch), most) if case.patch else 'none'}",
         f"verdict: {case.verdict}. {case.reason[:most]}",
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Every kind of finding: how bad it is, what it means and what to do about it. Pages show these sentences."""
+"""Kinds of findings: severity, meaning and remedy. Pages show these sentences."""
 
 from __future__ import annotations
 
@@ -236,11 +236,13 @@ TASK_KINDS = (
 """Kinds of findings on tasks, in the order in which lists offer them; the others are of environments."""
 
 
-def kind_of(name: str) -> FindingKind:
-    """The entry of a kind; a kind nobody described yet is shown by its name."""
+def get_finding_kind(name: str) -> FindingKind:
+    """Return the entry of a kind; a kind without a description is shown by its name."""
     return KINDS.get(name) or FindingKind("warning", name.replace("_", " ").capitalize(), "See the message.")
 
 
-def finding(kind: str, place: str, message: str, **data: Any) -> Finding:
-    """A finding with the severity of its kind."""
-    return Finding(kind=kind, severity=kind_of(kind).severity, place=place[:300], message=message[:2000], data=data)
+def make_finding(kind: str, place: str, message: str, **data: Any) -> Finding:
+    """Return a finding with the severity of its kind."""
+    return Finding(
+        kind=kind, severity=get_finding_kind(kind).severity, place=place[:300], message=message[:2000], data=data
+    )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.assessment.arguments import WRONG, Guesses, collect, guess, types_of
-from synthesis.assessment.kinds import finding
+from synthesis.assessment.arguments import WRONG, Guesses, collect_guesses, guess_arguments, list_schema_types
+from synthesis.assessment.kinds import make_finding
 from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallResult, Finding, Program, State, Tool
 from synthesis.errors import ProgramEnded, ProgramError
 from synthesis.runtime import Episode, Sandbox
@@ -20,7 +20,7 @@ MAX_LOST = 3
 
 @dataclass
 class ProbeRound:
-    """One round: what it spent and what it saw."""
+    """One round: its costs and its observations."""
 
     sandbox: Sandbox
     program: Program
@@ -37,80 +37,80 @@ class ProbeRound:
         return self.calls >= MAX_CALLS or self.lost >= MAX_LOST or time.monotonic() - self.started > MAX_SECONDS
 
 
-def probe_findings(sandbox: Sandbox, program: Program, initial: State) -> list[Finding]:
-    """Construct the program, look at its state and try every tool, each parameter once with a wrong type.
+def probe_program(sandbox: Sandbox, program: Program, initial: State) -> list[Finding]:
+    """Construct the program, inspect its state and try every tool, each parameter once with a wrong type.
 
-    `SandboxUnavailable` passes through: it says nothing about the program.
+    `SandboxUnavailable` passes through: it implies nothing about the program.
     """
     probe = ProbeRound(sandbox, program, initial)
     try:
-        state = _start(probe)
+        state = _read_start_state(probe)
     except ProgramError as error:
-        return [finding("program_fails", "program", f"The program does not start: {error}")]
-    probe.findings += state_findings(state)
-    guesses = collect(state)
+        return [make_finding("program_fails", "program", f"The program does not start: {error}")]
+    probe.findings += list_state_findings(state)
+    guesses = collect_guesses(state)
     for tool in sorted(program.tools, key=lambda tool: tool.kind != "query"):
         if probe.spent:
             message = f"Stopped after {probe.calls} calls, before {tool.name}."
-            probe.findings.append(finding("probe_incomplete", "program", message))
+            probe.findings.append(make_finding("probe_incomplete", "program", message))
             break
         _try_tool(probe, tool, guesses)
-    _summarise(probe, "result_aliases_state", probe.aliasing, "hand out live records of the state")
-    _summarise(probe, "list_for_text_raises", probe.listless, "raise when a list stands where text belongs")
+    _add_summary(probe, "result_aliases_state", probe.aliasing, "hand out live records of the state")
+    _add_summary(probe, "list_for_text_raises", probe.listless, "raise when a list stands where text belongs")
     return probe.findings
 
 
-def _summarise(probe: ProbeRound, kind: str, tools: list[str], words: str) -> None:
-    """One finding for what most tools of an environment share."""
+def _add_summary(probe: ProbeRound, kind: str, tools: list[str], words: str) -> None:
+    """Add one finding for a fault that tools of an environment share."""
     if tools:
         names = ", ".join(tools[:8]) + ("…" if len(tools) > 8 else "")
         message = f"{len(tools)} of {len(probe.program.tools)} tools {words}: {names}."
-        probe.findings.append(finding(kind, "tools", message, tools=tools))
+        probe.findings.append(make_finding(kind, "tools", message, tools=tools))
 
 
-def _start(probe: ProbeRound) -> State:
+def _read_start_state(probe: ProbeRound) -> State:
     with probe.sandbox.reset(probe.program, probe.initial, seed=DEFAULT_SEED, now=DEFAULT_NOW) as episode:
         return episode.state()
 
 
 def _try_tool(probe: ProbeRound, tool: Tool, guesses: Guesses) -> None:
-    """One tool on episodes of its own, so that findings do not depend on the tools before it."""
-    base = guess(tool, guesses)
+    """Try one tool on episodes of its own, so that findings do not depend on the tools before it."""
+    base = guess_arguments(tool, guesses)
     try:
-        with _reset(probe, aliases=True) as episode:
-            first = _call(probe, episode, tool, base)
+        with _reset_episode(probe, aliases=True) as episode:
+            first = _call_tool(probe, episode, tool, base)
         if first.aliases_state:
             probe.aliasing.append(tool.name)
-        if _raised(first):
-            message = f"{tool.name} raises {_error(first)} for arguments of the right types."
-            probe.findings.append(finding("plausible_call_raises", f"tools.{tool.name}", message, arguments=base))
+        if _has_raised(first):
+            message = f"{tool.name} raises {_format_error(first)} for arguments of the right types."
+            probe.findings.append(make_finding("plausible_call_raises", f"tools.{tool.name}", message, arguments=base))
         elif base:
-            with _reset(probe) as episode:
-                _try_wrong(probe, episode, tool, base)
+            with _reset_episode(probe) as episode:
+                _try_wrong_types(probe, episode, tool, base)
     except ProgramEnded as error:
         probe.lost += 1
-        probe.findings.append(finding("episode_lost", f"tools.{tool.name}", f"{tool.name}: {error}"))
+        probe.findings.append(make_finding("episode_lost", f"tools.{tool.name}", f"{tool.name}: {error}"))
 
 
-def _try_wrong(probe: ProbeRound, episode: Episode, tool: Tool, base: dict[str, Any]) -> None:
-    """Each parameter once with a value of another type, then all texts at once as lists."""
+def _try_wrong_types(probe: ProbeRound, episode: Episode, tool: Tool, base: dict[str, Any]) -> None:
+    """Try each parameter once with a value of another type, then all texts at once as lists."""
     wrong: dict[str, str] = {}
-    for name, value in _wrong_values(tool, base):
+    for name, value in _iter_wrong_values(tool, base):
         if probe.spent:
             break
-        result = _call(probe, episode, tool, {**base, name: value})
-        if _raised(result):
-            wrong[name] = _error(result)
-    texts = {name: ["a", "list"] for name in base if "string" in types_of(_schema(tool, name))}
+        result = _call_tool(probe, episode, tool, {**base, name: value})
+        if _has_raised(result):
+            wrong[name] = _format_error(result)
+    texts = {name: ["a", "list"] for name in base if "string" in list_schema_types(_get_parameter_schema(tool, name))}
     if wrong:
-        shown = "; ".join(f"{name}: {text}" for name, text in wrong.items())
-        message = f"{tool.name} raises when an argument has a wrong type ({shown})."
-        probe.findings.append(finding("wrong_type_raises", f"tools.{tool.name}", message, parameters=wrong))
-    elif texts and not probe.spent and _raised(_call(probe, episode, tool, base | texts)):
+        error_texts = "; ".join(f"{name}: {text}" for name, text in wrong.items())
+        message = f"{tool.name} raises when an argument has a wrong type ({error_texts})."
+        probe.findings.append(make_finding("wrong_type_raises", f"tools.{tool.name}", message, parameters=wrong))
+    elif texts and not probe.spent and _has_raised(_call_tool(probe, episode, tool, base | texts)):
         probe.listless.append(tool.name)
 
 
-def _reset(probe: ProbeRound, *, aliases: bool = False) -> Episode:
+def _reset_episode(probe: ProbeRound, *, aliases: bool = False) -> Episode:
     return probe.sandbox.reset(
         probe.program,
         probe.initial,
@@ -121,44 +121,50 @@ def _reset(probe: ProbeRound, *, aliases: bool = False) -> Episode:
     )
 
 
-def _call(probe: ProbeRound, episode: Episode, tool: Tool, arguments: dict[str, Any]) -> CallResult:
+def _call_tool(probe: ProbeRound, episode: Episode, tool: Tool, arguments: dict[str, Any]) -> CallResult:
     probe.calls += 1
     return episode.call(tool.name, arguments)
 
 
-def _wrong_values(tool: Tool, base: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Each parameter whose type is known with a value of another one."""
+def _iter_wrong_values(tool: Tool, base: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield each parameter of a known type with a value of another one."""
     for name in base:
-        for kind in types_of(_schema(tool, name)):
+        for kind in list_schema_types(_get_parameter_schema(tool, name)):
             if kind in WRONG:
                 yield name, WRONG[kind]
                 break
 
 
-def _schema(tool: Tool, name: str) -> dict[str, Any]:
+def _get_parameter_schema(tool: Tool, name: str) -> dict[str, Any]:
     schema = (tool.parameters.get("properties") or {}).get(name)
     return schema if isinstance(schema, dict) else {}
 
 
-def _raised(result: CallResult) -> bool:
+def _has_raised(result: CallResult) -> bool:
     return result.error is not None and result.error.kind == "raised"
 
 
-def _error(result: CallResult) -> str:
+def _format_error(result: CallResult) -> str:
     return f"{result.error.type}: {result.error.message}"[:200] if result.error else ""
 
 
-def state_findings(state: State) -> list[Finding]:
-    """Top-level attributes that hold what JSON cannot: sets, tuples, objects, keys that are no text."""
+def list_state_findings(state: State) -> list[Finding]:
+    """Return a finding on top-level attributes that JSON cannot hold: sets, tuples, objects, keys that are not text."""
     tags: dict[str, list[str]] = {}
     for name, value in state.items():
-        kinds = sorted(set(_tags(value)))
+        kinds = sorted(set(_iter_tags(value)))
         if kinds:
             tags[name.removeprefix("$") if name.startswith("$$") else name] = kinds
     if not tags:
         return []
-    shown = "; ".join(f"{name} ({', '.join(WORDS.get(tag, tag) for tag in kinds)})" for name, kinds in tags.items())
-    return [finding("state_not_plain", "state", f"JSON cannot hold all of the state: {shown}.", attributes=tags)]
+    attribute_texts = "; ".join(
+        f"{name} ({', '.join(WORDS.get(tag, tag) for tag in kinds)})" for name, kinds in tags.items()
+    )
+    return [
+        make_finding(
+            "state_not_plain", "state", f"JSON cannot hold all of the state: {attribute_texts}.", attributes=tags
+        )
+    ]
 
 
 WORDS = {
@@ -174,7 +180,7 @@ WORDS = {
 PLAIN_TAGS = frozenset({"$str", "$text"})
 
 
-def _tags(value: Any) -> Iterator[str]:
+def _iter_tags(value: Any) -> Iterator[str]:
     stack = [value]
     while stack:
         item = stack.pop()

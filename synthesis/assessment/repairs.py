@@ -1,9 +1,9 @@
-"""Repairs of tools that fail their assessment (ours): by the author, tried again on all that is known, or taken out.
+"""Repairs of tools that fail their assessment (ours): by the author, tried again on all known cases, or removed.
 
-A tool with a failed call goes back to the author with its cases, a bounded number of times. On the program that comes
-of it every case of the tool is made again: one that comes out as it did keeps its verdict, unless that was a fail, on
-which the checker is asked a second time, as it may have been mistaken; every other outcome is judged anew. Two fresh
-calls follow. What still fails is taken out, where enough tools are left and no other method calls it.
+A tool with a failed call goes back to the author with its cases, a bounded number of times. On the resulting program
+every case of the tool is made again: a case with the same outcome keeps its verdict, unless that was a fail, on which
+the checker is asked a second time, as it may have been mistaken; every other outcome is judged anew. Two fresh calls
+follow. A tool that still fails is removed, if enough tools are left and no other method calls it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from synthesis.assessment.agent_brief import brief_of
+from synthesis.assessment.agent_brief import build_agent_brief
 from synthesis.assessment.call_plan import WAYS, PlannedCall
-from synthesis.assessment.case_words import case_text
-from synthesis.assessment.cases import CallSetting, execute, size_of
-from synthesis.assessment.rounds import FREE, REASON_CHARS, RunningAssessment, judged, next_rounds, until_decided
-from synthesis.assessment.scores import rate_of, score_of
-from synthesis.assessment.tool_repair import STAGE, ToolBrief, repair_words, require_method
+from synthesis.assessment.case_words import format_case
+from synthesis.assessment.cases import CallSetting, count_json_chars, execute_call
+from synthesis.assessment.rounds import (
+    FREE,
+    REASON_CHARS,
+    RunningAssessment,
+    judge_case,
+    run_next_rounds,
+    run_until_decided,
+)
+from synthesis.assessment.scores import compute_score, compute_tool_rate
+from synthesis.assessment.tool_repair import STAGE, ToolBrief, build_repair_prompt, require_method
 from synthesis.drafts import FailedCall, ToolCase, ToolRate, ToolRepair
 from synthesis.errors import InputError, MalformedReply, ProgramError, StateError
 from synthesis.formats.envscaler_export import environment_to_envscaler
 from synthesis.formats.records import EnvironmentRecord
-from synthesis.runtime import outline
-from synthesis.runtime.method_source import method_source, with_method
+from synthesis.runtime import outline_program
+from synthesis.runtime.method_source import get_method_source, replace_method
 from synthesis.runtime.program import parse_source
 from synthesis.stages import Kit
 
@@ -45,8 +52,7 @@ SAMPLES = 10_000
 
 @dataclass
 class RepairLog:
-    """What was done about failing tools. `before`, `reasons`, `sources` and `failed` are from when one was first seen
-    to fail."""
+    """Record of the repairs. `before`, `reasons`, `sources` and `failed` date from the first failure of a tool."""
 
     tries: Counter[str] = field(default_factory=Counter)
     before: dict[str, ToolRate] = field(default_factory=dict)
@@ -59,97 +65,97 @@ class RepairLog:
 
     def note(self, run: RunningAssessment, failing: Sequence[str]) -> None:
         if failing and self.first_score is None:
-            self.first_score = score_of(run.cases)
+            self.first_score = compute_score(run.cases)
         for tool in failing:
             cases = [case for case in run.cases if case.tool == tool]
-            self.before.setdefault(tool, rate_of(tool, cases))
+            self.before.setdefault(tool, compute_tool_rate(tool, cases))
             self.sources.setdefault(tool, run.brief.sources.get(tool, ""))
             if tool not in self.failed:
                 failed = [case for case in cases if case.verdict == "fail"]
-                self.failed[tool] = tuple(map(failed_call, failed[:MOST_KEPT]))
+                self.failed[tool] = tuple(map(build_failed_call, failed[:MOST_KEPT]))
             self.reasons.setdefault(tool, next(case.reason for case in cases if case.verdict == "fail"))
 
 
-def failed_call(case: ToolCase) -> FailedCall:
-    """Keep what a person needs to see of a failed call, without the state around it."""
-    cut = case.cut or size_of(case.result) > RESULT_CHARS
+def build_failed_call(case: ToolCase) -> FailedCall:
+    """Return the parts of a failed call that a user needs to see, without the state around it."""
+    cut = case.cut or count_json_chars(case.result) > RESULT_CHARS
     names = ("case", "expectation", "arguments", "ok", "error", "reason")
-    known = {name: getattr(case, name) for name in names}
-    return FailedCall(**known, result=None if cut else case.result, cut=cut)
+    case_fields = {name: getattr(case, name) for name in names}
+    return FailedCall(**case_fields, result=None if cut else case.result, cut=cut)
 
 
-def failing_tools(run: RunningAssessment) -> list[str]:
-    """The tools with a failed call, in their order."""
+def list_failing_tools(run: RunningAssessment) -> list[str]:
+    """Return the tools with a failed call, in their order."""
     failed = {case.tool for case in run.cases if case.verdict == "fail"}
     return [name for name in run.brief.names if name in failed]
 
 
-async def repaired_until_decided(kit: Kit, run: RunningAssessment) -> RepairLog:
-    """Rounds and repairs in turn, until nothing fails or nothing more can be done. Raises what rounds raise."""
+async def assess_with_repairs(kit: Kit, run: RunningAssessment) -> RepairLog:
+    """Alternate rounds and repairs until nothing fails or nothing more can be done. Raise the errors of rounds."""
     log, tools = RepairLog(), len(run.brief.names)
     while True:
-        await until_decided(kit, run)
-        failing = failing_tools(run)
+        await run_until_decided(kit, run)
+        failing = list_failing_tools(run)
         log.note(run, failing)
         if not failing or len(log.before) * 2 > tools:
             return log
         mendable = [tool for tool in failing if log.tries[tool] < kit.settings.tool_repairs]
         if mendable:
-            await _repair(kit, run, log, mendable)
-        elif not _taken_out(run, log, failing, kit.settings.least_tools):
+            await _repair_tools(kit, run, log, mendable)
+        elif not _remove_tools(run, log, failing, kit.settings.least_tools):
             return log
 
 
-def repairs_of(run: RunningAssessment, log: RepairLog) -> tuple[ToolRepair, ...]:
-    """What came of each tool that failed, as it is stored."""
-    failing = failing_tools(run)
-    found = []
+def list_repairs(run: RunningAssessment, log: RepairLog) -> tuple[ToolRepair, ...]:
+    """Return the result for each tool that failed, as it is stored."""
+    failing = list_failing_tools(run)
+    repairs = []
     for tool, before in log.before.items():
-        gone = tool in log.removed
+        is_removed = tool in log.removed
         cases = [case for case in run.cases if case.tool == tool]
         source = run.brief.sources.get(tool, "")
         sound: Outcome = "cleared" if source.strip() == log.sources[tool].strip() else "repaired"
-        found.append(
+        repairs.append(
             ToolRepair(
                 tool=tool,
-                outcome="removed" if gone else "broken" if tool in failing else sound,
+                outcome="removed" if is_removed else "broken" if tool in failing else sound,
                 tries=log.tries[tool],
                 before=before,
-                after=None if gone else rate_of(tool, cases),
+                after=None if is_removed else compute_tool_rate(tool, cases),
                 reason=log.reasons[tool],
-                source="" if gone else source,
+                source="" if is_removed else source,
                 source_before=log.sources[tool],
                 failed_before=log.failed[tool],
             )
         )
-    return tuple(found)
+    return tuple(repairs)
 
 
-async def _repair(kit: Kit, run: RunningAssessment, log: RepairLog, tools: Sequence[str]) -> None:
-    """One round of repair of some tools, and what it came to."""
+async def _repair_tools(kit: Kit, run: RunningAssessment, log: RepairLog, tools: Sequence[str]) -> None:
+    """Run one round of repair of some tools, and try the mended ones again."""
     kit.check_stop()
     log.rounds += 1
-    asked = [_mended(kit, run, tool, log.rounds * SAMPLES + run.brief.names.index(tool)) for tool in tools]
+    requests = [_ask_for_repair(kit, run, tool, log.rounds * SAMPLES + run.brief.names.index(tool)) for tool in tools]
     record, mended = run.brief.record, []
-    for tool, reply in zip(tools, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+    for tool, reply in zip(tools, await asyncio.gather(*requests, return_exceptions=True), strict=True):
         log.tries[tool] += 1
         if isinstance(reply, MalformedReply):
             continue
         if isinstance(reply, BaseException):
             raise reply
-        record = with_tool(record, tool, reply)
+        record = replace_tool(record, tool, reply)
         mended.append(tool)
     if not mended:
         return
-    run.brief = brief_of(record)
-    await _try_again(kit, run, log.rounds, mended)
+    run.brief = build_agent_brief(record)
+    await _rerun_cases(kit, run, log.rounds, mended)
     aims = [PlannedCall(tool=tool, case=way) for way in WAYS for tool in mended]
     for start in range(0, len(aims), len(run.worlds)):
-        await next_rounds(kit, run, aims[start : start + len(run.worlds)])
+        await run_next_rounds(kit, run, aims[start : start + len(run.worlds)])
 
 
-async def _mended(kit: Kit, run: RunningAssessment, tool: str, sample: int) -> str:
-    """The method as the author mends it. Raises MalformedReply: none that can be used."""
+async def _ask_for_repair(kit: Kit, run: RunningAssessment, tool: str, sample: int) -> str:
+    """Return the method as mended by the author. Raise MalformedReply if no reply is usable."""
     record = run.brief.record
     cases = [case for case in run.cases if case.tool == tool]
     failed = sorted((case for case in cases if case.verdict != "pass"), key=lambda case: case.verdict != "fail")
@@ -159,41 +165,41 @@ async def _mended(kit: Kit, run: RunningAssessment, tool: str, sample: int) -> s
         tool=tool,
         rules=record.rules,
         state_schema=record.state_schema,
-        failed=tuple(case_text(case) for case in failed[:MOST_FAILED]),
-        passed=tuple(case_text(case) for case in cases if case.verdict == "pass")[:MOST_PASSED],
+        failed=tuple(format_case(case) for case in failed[:MOST_FAILED]),
+        passed=tuple(format_case(case) for case in cases if case.verdict == "pass")[:MOST_PASSED],
     )
-    promised = outline(record.source, record.class_name).method(tool)
+    promised = outline_program(record.source, record.class_name).method(tool)
 
-    async def check(code: str) -> None:
+    async def check_method(code: str) -> None:
         require_method(brief, code)
-        whole = with_tool(record, tool, code)
-        mended = outline(whole.source, whole.class_name).method(tool)
+        changed_record = replace_tool(record, tool, code)
+        mended = outline_program(changed_record.source, changed_record.class_name).method(tool)
         if promised is None or mended is None or mended.docstring != promised.docstring:
             raise InputError("Keep the docstring as it is: it is what the tool promises.")
         try:
-            with await kit.run(kit.sandbox.reset, brief_of(whole).program, run.worlds[0]):
+            with await kit.run(kit.sandbox.reset, build_agent_brief(changed_record).program, run.worlds[0]):
                 pass
         except (ProgramError, StateError) as error:
             raise InputError(f"With your reply the program cannot be built: {error}") from error
 
-    return await kit.ask_code("author", STAGE, repair_words(brief), check, sample=sample)
+    return await kit.ask_code("author", STAGE, build_repair_prompt(brief), check_method, sample=sample)
 
 
-def with_tool(record: EnvironmentRecord, tool: str, code: str) -> EnvironmentRecord:
-    """The environment with another source of one tool. Raises ProgramError."""
-    changed = record.model_copy(update={"source": with_method(record.source, record.class_name, tool, code)})
+def replace_tool(record: EnvironmentRecord, tool: str, code: str) -> EnvironmentRecord:
+    """Return the environment with another source of one tool. Raise ProgramError if it cannot be read."""
+    changed = record.model_copy(update={"source": replace_method(record.source, record.class_name, tool, code)})
     return changed.model_copy(update={"raw": environment_to_envscaler(changed)})
 
 
-def without_tool(record: EnvironmentRecord, tool: str) -> EnvironmentRecord | None:
-    """The environment without one of its tools; None where another method uses it. Raises ProgramError."""
-    method = method_source(record.source, record.class_name, tool)
+def remove_tool(record: EnvironmentRecord, tool: str) -> EnvironmentRecord | None:
+    """Return the environment without one of its tools; None if another method uses it. Raise ProgramError."""
+    method = get_method_source(record.source, record.class_name, tool)
     lines = record.source.splitlines(keepends=True)
     rest = lines[method.last :]
     while rest and not rest[0].strip():
         rest = rest[1:]
-    kept = "".join(lines[: method.first - 1]).rstrip() + "\n\n" * bool(rest) + "".join(rest)
-    source = kept.rstrip() + "\n"
+    remaining_text = "".join(lines[: method.first - 1]).rstrip() + "\n\n" * bool(rest) + "".join(rest)
+    source = remaining_text.rstrip() + "\n"
     if any(isinstance(node, ast.Attribute) and node.attr == tool for node in ast.walk(parse_source(source))):
         return None
     tools = tuple(known for known in record.tools if known.name != tool)
@@ -201,50 +207,50 @@ def without_tool(record: EnvironmentRecord, tool: str) -> EnvironmentRecord | No
     return changed.model_copy(update={"raw": environment_to_envscaler(changed)})
 
 
-async def _try_again(kit: Kit, run: RunningAssessment, number: int, mended: Sequence[str]) -> None:
-    """Make the cases again that the mended tools have a part in, and have judged what needs it."""
+async def _rerun_cases(kit: Kit, run: RunningAssessment, number: int, mended: Sequence[str]) -> None:
+    """Repeat the cases that involve the mended tools, and judge those whose outcome needs it."""
     brief, gate = run.brief, asyncio.Semaphore(AT_ONCE)
     parts = {name: brief.sources.get(name, "") + brief.context(name).excerpt for name in brief.names}
     touched = {name for name, text in parts.items() if any(name == one or f".{one}(" in text for one in mended)}
 
-    async def again(position: int, case: ToolCase) -> ToolCase:
+    async def retry_case(position: int, case: ToolCase) -> ToolCase:
         async with gate:
             setting = CallSetting(case.state, case.seed, case.now)
             try:
-                done = await kit.run(execute, kit.sandbox, brief.program, setting, case.tool, case.arguments)
+                outcome = await kit.run(execute_call, kit.sandbox, brief.program, setting, case.tool, case.arguments)
             except (ProgramError, StateError) as error:
                 return case.model_copy(update={"verdict": "fail", "reason": str(error)[:REASON_CHARS]})
-            if done.digest == case.digest and case.verdict != "fail":
+            if outcome.digest == case.digest and case.verdict != "fail":
                 return case
-            return await judged(kit, brief, case, done, number * SAMPLES + 1_000 + position)
+            return await judge_case(kit, brief, case, outcome, number * SAMPLES + 1_000 + position)
 
     places = [position for position, case in enumerate(run.cases) if case.tool in touched]
-    work = [again(position, run.cases[position]) for position in places]
+    work = [retry_case(position, run.cases[position]) for position in places]
     unjudged: set[int] = set()
-    for position, ended in zip(places, await asyncio.gather(*work, return_exceptions=True), strict=True):
-        if isinstance(ended, MalformedReply):
-            run.lost.append(str(ended))
+    for position, outcome in zip(places, await asyncio.gather(*work, return_exceptions=True), strict=True):
+        if isinstance(outcome, MalformedReply):
+            run.lost.append(str(outcome))
             unjudged.add(position)
-        elif isinstance(ended, BaseException):
-            raise ended
+        elif isinstance(outcome, BaseException):
+            raise outcome
         else:
-            run.cases[position] = ended
+            run.cases[position] = outcome
     run.cases = [case for position, case in enumerate(run.cases) if position not in unjudged]
 
 
-def _taken_out(run: RunningAssessment, log: RepairLog, tools: Sequence[str], least: int) -> bool:
-    """Take tools out, with their cases; whether the environment can live without them."""
+def _remove_tools(run: RunningAssessment, log: RepairLog, tools: Sequence[str], least: int) -> bool:
+    """Remove tools with their cases; return whether the environment can do without them."""
     record: EnvironmentRecord | None = run.brief.record
     if len(run.brief.names) - len(tools) < least:
         return False
     for tool in tools:
-        record = without_tool(record, tool) if record is not None else None
+        record = remove_tool(record, tool) if record is not None else None
     if record is None:
         return False
-    run.brief = brief_of(record)
+    run.brief = build_agent_brief(record)
     run.cases = [case for case in run.cases if case.tool not in tools]
-    left = [aim for aim in run.aims if aim == FREE or aim.tool not in tools]
+    remaining_aims = [aim for aim in run.aims if aim == FREE or aim.tool not in tools]
     run.aims.clear()
-    run.aims.extend(left)
+    run.aims.extend(remaining_aims)
     log.removed += tools
     return True

@@ -1,12 +1,12 @@
-"""Findings that need no sandbox: what the source and the documents of an environment say by themselves."""
+"""Findings that need no sandbox, from the source and the documents of an environment."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-from synthesis.assessment.kinds import finding
-from synthesis.assessment.truncated_names import cut_identifiers
+from synthesis.assessment.kinds import make_finding
+from synthesis.assessment.truncated_names import find_cut_identifiers
 from synthesis.contracts import Finding
 from synthesis.formats.records import EnvironmentRecord
 
@@ -21,51 +21,56 @@ CLOCKS = frozenset(
 SOURCES = {"uuid": "uses_uuid", "random": "uses_random", "secrets": "uses_random"}
 
 
-def static_findings(record: EnvironmentRecord, tree: ast.Module, methods: list[str]) -> list[Finding]:
-    """`methods` are the public methods of the program's class."""
+def list_static_findings(record: EnvironmentRecord, tree: ast.Module, methods: list[str]) -> list[Finding]:
+    """Return all static findings. `methods` are the public methods of the program's class."""
     return [
-        *cut_identifiers(record.state_schema, tree, _prose(record), record.source),
-        *tool_findings(record, methods),
-        *nondeterminism(tree, record.class_name),
+        *find_cut_identifiers(record.state_schema, tree, _join_prose(record), record.source),
+        *list_tool_findings(record, methods),
+        *find_nondeterminism(tree, record.class_name),
     ]
 
 
-def _prose(record: EnvironmentRecord) -> str:
+def _join_prose(record: EnvironmentRecord) -> str:
     described = [item.get("description") for item in record.state_schema]
     texts = [record.summary, record.introduction, *record.rules]
     return "\n".join([*texts, *(text for text in described if isinstance(text, str))])
 
 
-def tool_findings(record: EnvironmentRecord, methods: list[str]) -> list[Finding]:
-    """Public methods that are no tool, and an environment without tools; tools without a method are the runtime's."""
+def list_tool_findings(record: EnvironmentRecord, methods: list[str]) -> list[Finding]:
+    """Return findings on public methods that are not tools, and on an environment without tools.
+
+    Tools without a method are reported by the runtime.
+    """
     tools = [tool.name for tool in record.tools]
     findings = [
-        finding("method_without_tool", f"program.{name}", f"The public method {name!r} is not offered as a tool.")
+        make_finding("method_without_tool", f"program.{name}", f"The public method {name!r} is not offered as a tool.")
         for name in methods
         if name not in tools
     ]
     if not tools:
-        findings.append(finding("no_tools", "tools", "The environment has no tools; an agent can do nothing in it."))
+        findings.append(
+            make_finding("no_tools", "tools", "The environment has no tools; an agent can do nothing in it.")
+        )
     return findings
 
 
-def nondeterminism(tree: ast.Module, class_name: str) -> list[Finding]:
-    """Where the program asks for a clock, a random number or a random id; one finding a source of chance."""
-    aliases = _imports(tree)
+def find_nondeterminism(tree: ast.Module, class_name: str) -> list[Finding]:
+    """Return the uses of a clock, a random number or a random id by the program; one finding per source of chance."""
+    aliases = _map_imports(tree)
     used: dict[str, list[str]] = {}
-    for owner, node in _owned(tree, class_name):
-        kind = _chance(node, aliases)
+    for owner, node in _list_owned_nodes(tree, class_name):
+        kind = _get_chance_kind(node, aliases)
         if kind and owner not in used.setdefault(kind, []):
             used[kind].append(owner)
     words = {"uses_clock": "the clock", "uses_uuid": "random ids", "uses_random": "random numbers"}
     return [
-        finding(kind, "program", f"Uses {words[kind]} in {', '.join(used[kind][:8])}.", methods=used[kind])
+        make_finding(kind, "program", f"Uses {words[kind]} in {', '.join(used[kind][:8])}.", methods=used[kind])
         for kind in words
         if kind in used
     ]
 
 
-def _imports(tree: ast.Module) -> dict[str, str]:
+def _map_imports(tree: ast.Module) -> dict[str, str]:
     imports: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -75,8 +80,8 @@ def _imports(tree: ast.Module) -> dict[str, str]:
     return imports
 
 
-def _owned(tree: ast.Module, class_name: str) -> list[tuple[str, ast.AST]]:
-    """Every node with the method or top-level name that it stands in."""
+def _list_owned_nodes(tree: ast.Module, class_name: str) -> list[tuple[str, ast.AST]]:
+    """Return every node with the method or top-level name that contains it."""
     nodes: list[tuple[str, ast.AST]] = []
     for top in tree.body:
         inner = top.body if isinstance(top, ast.ClassDef) and top.name == class_name else [top]
@@ -86,11 +91,11 @@ def _owned(tree: ast.Module, class_name: str) -> list[tuple[str, ast.AST]]:
     return nodes
 
 
-def _chance(node: ast.AST, aliases: dict[str, str]) -> str:
-    """The kind of chance that a reference stands for: calls, and functions handed on (default_factory=uuid4)."""
+def _get_chance_kind(node: ast.AST, aliases: dict[str, str]) -> str:
+    """Return the kind of chance of a reference: calls, and functions passed on (default_factory=uuid4)."""
     if not isinstance(node, ast.Attribute | ast.Name) or not isinstance(node.ctx, ast.Load):
         return ""
-    path = _dotted(node)
+    path = _format_dotted_name(node)
     root, _, rest = path.partition(".")
     if root not in aliases:
         return ""
@@ -103,7 +108,7 @@ def _chance(node: ast.AST, aliases: dict[str, str]) -> str:
     return "uses_random" if full == "os.urandom" else ""
 
 
-def _dotted(node: ast.expr) -> str:
+def _format_dotted_name(node: ast.expr) -> str:
     parts: list[str] = []
     current: Any = node
     while isinstance(current, ast.Attribute):

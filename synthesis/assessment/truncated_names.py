@@ -20,8 +20,9 @@ DERIVED = frozenset(
 HISSING = ("s", "x", "z", "ch", "sh", "o")
 
 
-def identifiers(tree: ast.AST) -> set[str]:
-    """Names in a program: variables, attributes, arguments, functions, classes, keys and identifier-like texts."""
+def collect_identifiers(tree: ast.AST) -> set[str]:
+    """Return the names in a program: variables, attributes, arguments, functions, classes, keys, identifier-like
+    texts."""
     names: set[str] = set()
     for node in ast.walk(tree):
         for name in ("id", "attr", "arg", "name"):
@@ -33,30 +34,30 @@ def identifiers(tree: ast.AST) -> set[str]:
     return names
 
 
-def cut_identifiers(
+def find_cut_identifiers(
     state_schema: tuple[dict[str, Any], ...], tree: ast.AST, prose: str = "", source: str = ""
 ) -> list[Finding]:
-    """One finding for each entity or attribute of the schema that seems cut, with the likely whole name.
+    """Return one finding for each entity or attribute of the schema that seems cut, with the likely whole name.
 
-    A name that the program shares is compared with the words of the documentation (`prose`) and of the source,
-    comments included: `preferenc` is cut where people write "preference".
+    A name that the program shares is compared with the words of the documentation (`prose`) and of the source, comments
+    included: `preferenc` is cut if the documentation says "preference".
     """
     spoken = {word.lower() for word in re.findall(r"[A-Za-z]{5,}", prose)}
     written = spoken | {word.lower() for word in re.findall(r"[A-Za-z]{6,}", source)}
-    names = sorted(identifiers(tree))
-    whole = {name.lower() for name in names}
-    words = whole | {part.lower() for name in names for part in PARTS.findall(name)}
+    names = sorted(collect_identifiers(tree))
+    whole_names = {name.lower() for name in names}
+    words = whole_names | {part.lower() for name in names for part in PARTS.findall(name)}
     findings: dict[str, Finding] = {}
-    for word, place, is_entity in schema_words(state_schema):
+    for word, place, is_entity in iter_schema_words(state_schema):
         single = is_entity or "_" not in word.strip("_")
-        known = word.lower() in (words if single else whole)
-        likely = _spoken_whole(word, spoken, written) if known else likely_whole(word, names)
+        is_known = word.lower() in (words if single else whole_names)
+        likely = _find_spoken_word(word, spoken, written) if is_known else find_likely_name(word, names)
         if likely or word.startswith("_") or word.endswith("_"):
-            findings.setdefault(place, _finding(word, place, likely))
+            findings.setdefault(place, _make_finding(word, place, likely))
     return list(findings.values())
 
 
-def _finding(word: str, place: str, likely: str) -> Finding:
+def _make_finding(word: str, place: str, likely: str) -> Finding:
     hint = f", probably {likely!r}" if likely else ""
     return Finding(
         kind="cut_identifier",
@@ -67,32 +68,32 @@ def _finding(word: str, place: str, likely: str) -> Finding:
     )
 
 
-def _ends_whole(stem: str, tail: str) -> bool:
+def _is_whole_ending(stem: str, tail: str) -> bool:
     return tail in ENDINGS or (tail == "es" and stem.lower().endswith(HISSING))
 
 
-def _spoken_whole(word: str, spoken: set[str], written: set[str]) -> str:
-    """The word of the documentation or the program that the last part of a name lost up to three letters of."""
+def _find_spoken_word(word: str, spoken: set[str], written: set[str]) -> str:
+    """Return the word of the documentation or the program of which the last part of a name lost up to three letters."""
     part = (PARTS.findall(word) or [""])[-1].lower()
     if len(part) < 5 or part in spoken:
         return ""
     longer = sorted(full for full in written if full.startswith(part) and 0 < len(full) - len(part) <= 3)
     tails = ((full, full[len(part) :]) for full in longer)
-    return next((full for full, tail in tails if not _ends_whole(part, tail) and tail not in DERIVED), "")
+    return next((full for full, tail in tails if not _is_whole_ending(part, tail) and tail not in DERIVED), "")
 
 
-def schema_words(state_schema: tuple[dict[str, Any], ...]) -> Iterator[tuple[str, str, bool]]:
-    """Each entity and attribute name with its place, and whether it is an entity."""
+def iter_schema_words(state_schema: tuple[dict[str, Any], ...]) -> Iterator[tuple[str, str, bool]]:
+    """Yield each entity and attribute name with its place, and whether it is an entity."""
     for item in state_schema:
         entity = item.get("entity")
         entity = IN_BRACKETS.sub("", entity).strip() if isinstance(entity, str) else ""
         if WORD.match(entity):
             yield entity, f"state_schema.{entity}", True
-        for word in attribute_names(item.get("attributes")):
+        for word in list_attribute_names(item.get("attributes")):
             yield word, f"state_schema.{entity}.{word}", False
 
 
-def attribute_names(value: Any) -> list[str]:
+def list_attribute_names(value: Any) -> list[str]:
     if isinstance(value, dict):
         value = list(value)
     if isinstance(value, str):
@@ -104,8 +105,8 @@ def attribute_names(value: Any) -> list[str]:
     return [name for name in names if WORD.match(name)]
 
 
-def likely_whole(word: str, names: list[str]) -> str:
-    """The program's name that `word` is a piece of, cut inside a word; empty when there is none."""
+def find_likely_name(word: str, names: list[str]) -> str:
+    """Return the program's name that `word` is a piece of, cut inside a word; empty if there is none."""
     small = word.lower()
     best = ""
     for name in names:
@@ -114,15 +115,15 @@ def likely_whole(word: str, names: list[str]) -> str:
         if name.lower().startswith(small) and name[len(word)].islower():
             rest = PARTS.match(name[len(word) :])
             tail = rest[0] if rest else ""
-            whole = name[: len(word) + len(tail)]
-            if _ends_whole(word, tail) or len(tail) > 6:
+            candidate = name[: len(word) + len(tail)]
+            if _is_whole_ending(word, tail) or len(tail) > 6:
                 continue
         elif name.lower().endswith(small) and name[-len(word) - 1].isalpha() and word[0].islower():
-            whole = name
+            candidate = name
             if len(PARTS.findall(name[: -len(word)])) > 1 and "_" not in word:
                 continue
         else:
             continue
-        if not best or len(whole) < len(best):
-            best = whole
+        if not best or len(candidate) < len(best):
+            best = candidate
     return best

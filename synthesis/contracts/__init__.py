@@ -1,7 +1,7 @@
 """Frozen types that cross every boundary: sandbox and host, synthesis and web app, web app and worker.
 
-JSON-shaped throughout. `State` is always the *encoded* state (see `synthesis.runtime.encoding`): plain JSON
-in which sets, tuples, non-string keys and the like are tagged objects, so that nothing is lost.
+JSON-shaped throughout. `State` is always the *encoded* state (see `synthesis.runtime.encoding`): plain JSON in which
+sets, tuples, non-string keys and the like are tagged objects, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ from synthesis.contracts.blueprints import (
     BlueprintEdge,
     BlueprintNode,
     NodeArgument,
+    StepKind,
 )
+from synthesis.contracts.consistency import Consistency, ConsistencyRule
+from synthesis.contracts.difficulty import Difficulty
 from synthesis.contracts.disturbances import (
     MOST_LATENCY_S,
     Disturbance,
@@ -64,6 +67,11 @@ from synthesis.contracts.programs import (
     is_injected,
     is_refusal,
     is_unexecuted,
+)
+from synthesis.contracts.tool_edges import (
+    GraphEdge,
+    GraphEdgeKind,
+    JudgedEdges,
 )
 from synthesis.contracts.verifier_kinds import (
     CheckRecord,
@@ -93,7 +101,7 @@ from synthesis.contracts.verifiers import (
     ScoreRule,
     Verdict,
     Withheld,
-    same_reward,
+    is_same_reward,
 )
 
 __all__ = [
@@ -118,7 +126,10 @@ __all__ = [
     "CallResult",
     "CheckRecord",
     "ChecksVerifier",
+    "Consistency",
+    "ConsistencyRule",
     "Criterion",
+    "Difficulty",
     "Dimension",
     "Disturbance",
     "Ending",
@@ -127,7 +138,10 @@ __all__ = [
     "Frame",
     "Frozen",
     "GoldenVerifier",
+    "GraphEdge",
+    "GraphEdgeKind",
     "Injection",
+    "JudgedEdges",
     "Limits",
     "Mark",
     "Message",
@@ -146,6 +160,7 @@ __all__ = [
     "SentReasoning",
     "Severity",
     "State",
+    "StepKind",
     "Think",
     "Timing",
     "Tool",
@@ -168,6 +183,6 @@ __all__ = [
     "Withheld",
     "is_injected",
     "is_refusal",
+    "is_same_reward",
     "is_unexecuted",
-    "same_reward",
 ]

@@ -1,4 +1,4 @@
-"""Answer forms: typed fields in which a task asks to be told something."""
+"""Answer forms: typed fields in which an agent submits the answer of a task."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ AnswerType = Literal[
 
 
 class AnswerField(Frozen):
-    """One field of an answer form: what the agent has to tell, and as what type.
+    """One field of an answer form: the content and type of a part of the answer.
 
-    `unit` is what a number is counted in (kg, EUR, minutes), `tolerance` by how much it may differ, in the same unit
-    (minutes for a `time`). An `enumeration` names its `choices`, a `list` what each of its `items` is and whether it
-    must be `ordered`, a `record` its `fields`. What is not `required` may be left out.
+    `unit` is the unit of a number (kg, EUR, minutes), `tolerance` the allowed deviation, in the same unit (minutes for
+    a `time`). An `enumeration` names its `choices`, a `list` the field of each of its `items` and whether it must be
+    `ordered`, a `record` its `fields`. A field that is not `required` may be omitted.
     """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")
@@ -45,11 +45,11 @@ class AnswerField(Frozen):
     required: bool = True
 
     @model_validator(mode="after")
-    def _whole(self) -> AnswerField:
+    def _require_consistent(self) -> AnswerField:
         needed = {"enumeration": bool(self.choices), "list": self.items is not None, "record": bool(self.fields)}
         names = {"enumeration": "choices", "list": "items", "record": "fields"}
-        for kind, given in needed.items():
-            if given != (self.type == kind):
+        for kind, is_given in needed.items():
+            if is_given != (self.type == kind):
                 raise ValueError(f"`{names[kind]}` belong to a field of type {kind}, and to no other")
         if self.tolerance and self.type not in ("number", "money", "duration", "time"):
             raise ValueError("only numbers, amounts, durations and times have a tolerance")

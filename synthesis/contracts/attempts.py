@@ -1,4 +1,4 @@
-"""Attempts: messages, turns, steps, and what an attempt came to."""
+"""Attempts: messages, turns, steps, and outcomes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,11 @@ sandbox, LLM or user failed."""
 
 
 class ToolCall(Frozen):
-    """A call that an agent asks for. `raw` is what it wrote where that was text.
+    """Call that an agent asks for. `raw` is its text if the agent wrote it as text.
 
-    With `error` set it cannot be executed (its arguments are no JSON object, say); then `arguments` is empty."""
+    With `error` set it cannot be executed (for example if its arguments are not a JSON object); then `arguments` is
+    empty.
+    """
 
     id: str = ""
     name: str
@@ -52,11 +54,12 @@ class ToolCall(Frozen):
 
 
 class Message(Frozen):
-    """One message of a conversation. `reasoning` is kept apart from `content`; it is sent as
-    `reasoning_content`, so who does not want it sent takes it out.
+    """One message of a conversation.
 
-    With a text style (`react`, `call`) `content` is all the agent wrote, calls included, and `tool_calls` what was
-    read out of it."""
+    `reasoning` is kept apart from `content`; it is sent as `reasoning_content`, so callers that do not want it sent
+    remove it. With a text style (`react`, `call`) `content` is all the agent wrote, including calls, and `tool_calls`
+    the calls read from it.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
@@ -66,8 +69,10 @@ class Message(Frozen):
 
 
 class Usage(Frozen):
-    """Tokens as the endpoint counted them, and the requests behind them: `requests` sent, of which `lost` gave no
-    reply. An endpoint that counts nothing leaves the tokens 0."""
+    """Tokens as counted by the endpoint, and the requests behind them: `requests` sent, of which `lost` gave no reply.
+
+    An endpoint that counts nothing leaves the tokens 0.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -81,7 +86,7 @@ class Usage(Frozen):
 
 
 class Turn(Frozen):
-    """One move of a policy. Ids and log-probabilities are there where the policy knows them; they belong together."""
+    """One move of a policy. Ids and log-probabilities are set if the policy knows them; they belong together."""
 
     message: Message
     prompt_ids: tuple[int, ...] | None = None
@@ -94,14 +99,14 @@ class Turn(Frozen):
 class TrajectoryStep(Frozen):
     """One step of an attempt. `turn` numbers the agent's turns from 1; calls of one parallel turn share it.
 
-    `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
-    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch; so has a submitted
-    answer that does not fit the answer form. The accepted one has a result that was not `executed`. `cut` says why its
-    turn was broken off (`length`, `repetition`), and is empty for a whole one. `injected`: what the attempt's
-    disturbance did to the call, None if it left it alone.
+    `content` is the text with a call or instead of one, `observation` the text that the agent read afterwards. A call
+    that could not be executed has a `result` with an error (`malformed`) and an empty patch; so has a submitted answer
+    that does not fit the answer form. The accepted answer has a result that was not `executed`. `cut` is the reason why
+    its turn was cut off (`length`, `repetition`), and is empty for a whole one. `injected` is the effect of the
+    attempt's disturbance on the call, None if there was none.
 
-    `by` says whose call it is. A call of the simulated user has the number of the agent's turn before it, and nothing
-    of it reaches the agent: `observation` is what the user read.
+    `by` is the actor of the call. A call of the simulated user has the number of the agent's turn before it, and
+    nothing of it reaches the agent: `observation` is the text that the user read.
     """
 
     kind: Literal["user", "message", "call"]
@@ -118,8 +123,11 @@ class TrajectoryStep(Frozen):
 
 
 class Timing(Frozen):
-    """Where an attempt's seconds went (AutoForge, Table 3). `wall_s` is all its time from its beginning to its end, to
-    which its parts do not add up: waiting for a free thread counts to none of them."""
+    """Seconds of an attempt by part (AutoForge, Table 3).
+
+    `wall_s` is its whole time from beginning to end, to which the parts do not add up: waiting for a free thread
+    belongs to none of them.
+    """
 
     environment_s: float = 0.0
     agent_s: float = 0.0
@@ -131,10 +139,10 @@ class Timing(Frozen):
 class UserMistake(Frozen):
     """One mistake of a simulated user, by the rule of AutoForge's appendix A.1 that it breaks.
 
-    `rule` 1: it contradicts its intent; 2: it says what its intent does not hold; 3: asked for something that its
-    intent holds, it does not say it. `quote` stands in the user's `line` (numbered from 1, the agent's words counted),
-    and `intent` in the intent; code has looked both up. Under rule 2 `intent` is empty. What tools of its own told the
-    user before that line counts as its intent, and has lines too (ours: A.1 knows no users with tools).
+    `rule` 1: the message contradicts the intent; 2: it has content that is not in the intent; 3: asked for something in
+    the intent, the user does not say it. `quote` occurs in the user's `line` (numbered from 1, the agent's messages
+    counted), and `intent` in the intent; code has verified both. Under rule 2 `intent` is empty. Results of the user's
+    own tools before that line count as its intent, and have lines too (ours: A.1 knows no users with tools).
     """
 
     rule: UserRule
@@ -145,11 +153,11 @@ class UserMistake(Frozen):
 
 
 class UserVerdict(Frozen):
-    """What a judge finds about the simulated user of an attempt (AF 3.4, A.1). It knows neither the agent's calls
+    """Verdict of a judge on the simulated user of an attempt (AF 3.4, A.1). The judge sees neither the agent's calls
     nor the reward.
 
-    `unknown`: the judge could not be asked or gave no usable verdict; `note` says why. That is never a fault. `judge`
-    is empty if code could decide. `question` is the SHA-256 of what was asked.
+    `unknown`: the judge could not be asked or gave no usable verdict; `note` has the reason. That is never a fault.
+    `judge` is empty if code could decide. `question` is the SHA-256 of the prompt.
     """
 
     finding: UserFinding
@@ -160,19 +168,18 @@ class UserVerdict(Frozen):
 
 
 class Attempt(Frozen):
-    """What one policy did with one task, and what it earned.
+    """Attempt of one policy at one task, and its reward.
 
-    `user_error`: the simulated user gave nothing that could be used, which ended the attempt. `user_verdict`: whether
-    what it said was right, where a judge was asked; it stands beside outcome and reward and changes neither.
+    `user_error`: the simulated user gave no usable reply, which ended the attempt. `user_verdict`: the verdict on the
+    user's messages, if a judge was asked; it changes neither outcome nor reward.
 
-    `reward` is None where nothing could be judged (`program_error`, `infra_error`, `cancelled`). Of these
-    `program_error` counts in denominators, as an attempt that earned nothing; the others are never a reward of 0.
-    `final_hash` is the hash of the final state, empty where it was not reached. `messages` is the conversation as
-    the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256. `sandbox_lost` is for who
-    made the attempt and may begin it again: something of ours took its process away. `ended_by` is the reason of a
-    `program_error` (`time`, `memory`, ...), where one is known. `disturbance` is how calls were disturbed, and
-    `disturbance_seed` what decided which of them, with the place of their step. `user_tools` are the tools that the
-    user alone could call.
+    `reward` is None if nothing could be judged (`program_error`, `infra_error`, `cancelled`). Of these `program_error`
+    counts in denominators, as an attempt that earned nothing; the others are never a reward of 0. `final_hash` is the
+    hash of the final state, empty if it was not reached. `messages` is the conversation as the agent saw it, `turns`
+    its own moves. `prompts` maps the prompts used to their SHA-256. `sandbox_lost` is for the caller, who may begin the
+    attempt again: our infrastructure lost its process. `ended_by` is the reason of a `program_error` (`time`, `memory`,
+    ...), if known. `disturbance` is the kind of disturbance of calls; `disturbance_seed` decides, with the place of the
+    step, which of them it affects. `user_tools` are the tools that only the user could call.
     """
 
     key: str = ""
@@ -209,5 +216,5 @@ class Attempt(Frozen):
 
     @property
     def user_fault(self) -> UserFinding | Literal[""]:
-        """Whether the simulated user made a mistake; empty where nobody was asked."""
+        """The judge's finding on mistakes of the simulated user; empty if no judge was asked."""
         return self.user_verdict.finding if self.user_verdict is not None else ""

@@ -1,4 +1,4 @@
-"""What all contracts are made of: frozen models, encoded states, patches, findings."""
+"""Base of all contracts: frozen models, encoded states, patches, findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Frozen(BaseModel):
 
 
 class Finding(Frozen):
-    """A defect that is shown, not hidden. `place` is a path a person can follow (`tools.book_slot`)."""
+    """Defect that is shown, not hidden. `place` is a path that users can follow (`tools.book_slot`)."""
 
     kind: str
     severity: Severity = "warning"

@@ -15,12 +15,16 @@ reasoning node or to work out a parameter (AF's reasoning edges)."""
 ArgumentSource = Literal["intent", "result", "derivation", "tool"]
 """Where a value comes from: the words of the task, an executed result, code over executed results, or the tool's own
 documentation (a documented choice, true, false or nothing)."""
+StepKind = Literal["strong", "weak", "independent"]
+"""How a call of a walk follows the one before it (AW 3.1.1): by the edge between their tools, either way."""
 MOST_NODES = 40
 
 
 class NodeArgument(Frozen):
-    """A value of a call's parameter with its source. `nodes` are those whose results it was taken or worked out from;
-    `derivation` is the code of a derived value."""
+    """Value of a call's parameter with its source.
+
+    `nodes` are those from whose results it was taken or derived; `derivation` is the code of a derived value.
+    """
 
     name: str
     value: Any = None
@@ -30,10 +34,11 @@ class NodeArgument(Frozen):
 
 
 class BlueprintNode(Frozen):
-    """A call of a tool, or a reasoning node.
+    """Call of a tool, or a reasoning node.
 
-    A reasoning node says what it works out (`purpose`) and how: `derivation` is Python, `def derive(results)` over the
-    results of earlier nodes by their ids, executed in the sandbox. `arguments` are filled when a call is executed.
+    A reasoning node names its result (`purpose`) and its computation: `derivation` is Python, `def derive(results)`
+    over the results of earlier nodes by their ids, executed in the sandbox. `arguments` are filled when a call is
+    executed.
     """
 
     id: str = Field(pattern=r"^[tr][1-9][0-9]{0,2}$")
@@ -45,7 +50,7 @@ class BlueprintNode(Frozen):
 
     @property
     def label(self) -> str:
-        """What the node is called: its tool, or what it works out."""
+        """Name of the node: its tool, or the purpose of its reasoning."""
         return self.tool or self.purpose
 
     @property
@@ -55,7 +60,7 @@ class BlueprintNode(Frozen):
 
 
 class BlueprintEdge(Frozen):
-    """What one node gives to another: into `parameter`, if it is known. `why` is the reasoning in words."""
+    """Value passed from one node to another: into `parameter`, if it is known. `why` is the reasoning in words."""
 
     source: str
     target: str
@@ -65,16 +70,21 @@ class BlueprintEdge(Frozen):
 
 
 class Blueprint(Frozen):
-    """A task's graph. `nodes` stand in the order in which they are executed, and every edge points forward in it, so
-    that there can be no cycle. `walks` are the merged walks that it was pruned from, `digest` is its identity."""
+    """Graph of a task.
+
+    `nodes` are in the order of execution, and every edge points forward in it, so that there can be no cycle. `walks`
+    are the merged walks that it was pruned from, `digest` is its identity. For a chain that was made by one weighted
+    walk, `steps` gives the relation of each call but the first to the one before it.
+    """
 
     nodes: tuple[BlueprintNode, ...] = Field(min_length=1, max_length=MOST_NODES)
     edges: tuple[BlueprintEdge, ...] = ()
     walks: tuple[tuple[str, ...], ...] = ()
+    steps: tuple[StepKind, ...] = Field(default=(), exclude_if=lambda value: not value)
     digest: str = ""
 
     @model_validator(mode="after")
-    def _points_forward(self) -> Self:
+    def _require_forward_edges(self) -> Self:
         places = {node.id: place for place, node in enumerate(self.nodes)}
         if len(places) < len(self.nodes):
             raise ValueError("two nodes of a blueprint have the same id")
@@ -94,12 +104,12 @@ class Blueprint(Frozen):
         return tuple(node.tool for node in self.nodes if node.kind == "tool")
 
     def sources(self, node: str) -> tuple[str, ...]:
-        """The nodes that a node takes something from, in order."""
-        named = {edge.source for edge in self.edges if edge.target == node}
-        return tuple(item.id for item in self.nodes if item.id in named)
+        """Return the nodes from which a node takes a value, in order."""
+        source_ids = {edge.source for edge in self.edges if edge.target == node}
+        return tuple(item.id for item in self.nodes if item.id in source_ids)
 
     def levels(self) -> dict[str, int]:
-        """By node, the length of the longest path to it."""
+        """Return the length of the longest path to each node."""
         levels: dict[str, int] = {}
         for node in self.nodes:
             levels[node.id] = max((levels[source] + 1 for source in self.sources(node.id)), default=0)

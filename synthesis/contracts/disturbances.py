@@ -13,11 +13,10 @@ MOST_LATENCY_S = 86_400
 
 
 class Disturbance(Frozen):
-    """How often calls are disturbed, and by what (EnvScaler's third limitation; the rates are ours). Off if all rates
-    are 0.
+    """Rates and kinds of disturbed calls (EnvScaler's third limitation; the rates are ours). Off if all rates are 0.
 
-    At most one of `failures` and `error_results` strikes a call, so both are shares of all calls of the environment's
-    tools. `latency` strikes independently the calls that the program carries out. A submitted answer is never
+    At most one of `failures` and `error_results` affects a call, so both are shares of all calls of the environment's
+    tools. `latency` affects independently the calls that the program carries out. A submitted answer is never
     disturbed, nor is a call of a tool that does not exist or one that cannot be read.
     """
 
@@ -46,7 +45,7 @@ class Disturbance(Frozen):
         return bool(self.latency or self.failures or self.error_results)
 
     @model_validator(mode="after")
-    def _one_fault_a_call(self) -> Self:
+    def _require_one_fault(self) -> Self:
         if self.failures + self.error_results > 1:
             raise ValueError(
                 "failures, error_results: a call has one of both at most, so together they are no more than 1"
@@ -55,11 +54,11 @@ class Disturbance(Frozen):
 
 
 class Injection(Frozen):
-    """What a disturbance did to one call.
+    """Effect of a disturbance on one call.
 
     `unavailable`: it was refused before it reached the program. `error`: its result was replaced by an error, and
-    `carried_out` says whether the program had carried it out. `latency_s`: so far the program's clock went ahead before
-    the call.
+    `carried_out` is True if the program had carried it out. `latency_s`: seconds by which the program's clock advanced
+    before the call.
     """
 
     fault: Literal["", "unavailable", "error"] = ""

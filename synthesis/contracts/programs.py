@@ -18,8 +18,9 @@ DEFAULT_NOW = "2025-01-01T09:00:00+00:00"
 class Tool(Frozen):
     """One tool of a program. `parameters` is the *working* JSON schema, derived from the signature.
 
-    `withheld` are parameters that the program takes and this task's agents may not use: no schema says so, and a call
-    that names one is refused as any unknown parameter is."""
+    `withheld` are parameters that the program takes and this task's agents may not use: no schema has them, and a call
+    that names one is refused like any unknown parameter.
+    """
 
     name: str
     description: str = ""
@@ -29,7 +30,7 @@ class Tool(Frozen):
 
 
 class Program(Frozen):
-    """What the runtime needs of an environment version. Only the tools in `tools` can be called."""
+    """Data of an environment version that the runtime needs. Only the tools in `tools` can be called."""
 
     source: str
     class_name: str
@@ -37,17 +38,17 @@ class Program(Frozen):
 
 
 class CallError(Frozen):
-    """Why a call was refused or failed: an observation, not an exception.
+    """Reason of a refused or failed call: an observation, not an exception.
 
-    `unknown_tool`, `bad_arguments` (refused by the schema or the signature), `raised` (the tool raised),
-    `unencodable` (the result cannot leave the sandbox), `too_large` (the result exceeds the cap), `malformed` (what
-    an agent wrote cannot be made a call at all: it never reached the environment, so a replay leaves it out), `ended`
-    (the call was the last: the program ended its process, or what it sent cannot be used; said by the host alone),
-    `not_offered` (the tool is the simulated user's and the agent called it, or the other way round; its words are those
-    of an unknown tool).
+    `unknown_tool`, `bad_arguments` (refused by the schema or the signature), `raised` (the tool raised), `unencodable`
+    (the result cannot leave the sandbox), `too_large` (the result exceeds the cap), `malformed` (the agent's text
+    cannot be made a call at all: it never reached the environment, so a replay skips it), `ended` (the call was the
+    last: the program ended its process, or its output cannot be used; set only by the host), `not_offered` (the tool is
+    the simulated user's and the agent called it, or vice versa; its message is that of an unknown tool).
 
-    Two are nobody's fault, since the attempt's disturbance injected them: `not_reached` (the call never reached the
-    environment) and `response_lost` (the call was carried out, and this error stands in place of its result).
+    Two are neither the agent's nor the program's fault, since the attempt's disturbance injected them: `not_reached`
+    (the call never reached the environment) and `response_lost` (the call was carried out, and this error replaces its
+    result).
     """
 
     kind: Literal[
@@ -59,9 +60,9 @@ class CallError(Frozen):
 
 
 class CallResult(Frozen):
-    """The outcome of one call. `result` is encoded like a state; `duration_us` is measured on the host.
+    """Outcome of one call. `result` is encoded like a state; `duration_us` is measured on the host.
 
-    `executed` is False for an answer that was submitted: the call ended the attempt and never reached the environment.
+    `executed` is False for a submitted answer: the call ended the attempt and never reached the environment.
     """
 
     ok: bool
@@ -80,23 +81,26 @@ INJECTED = ("not_reached", "response_lost")
 
 
 def is_unexecuted(result: CallResult | None) -> bool:
-    """Whether a call never reached the environment: it could not be carried out at all, named a tool of somebody
-    else's, was refused by a disturbance, or submitted the answer."""
+    """Return whether a call never reached the environment.
+
+    It could not be carried out at all, named another actor's tool, was refused by a disturbance, or submitted the
+    answer.
+    """
     return result is not None and (not result.executed or (result.error is not None and result.error.kind in UNREACHED))
 
 
 def is_injected(result: CallResult | None) -> bool:
-    """Whether the error of a call was injected by the attempt's disturbance."""
+    """Return whether the error of a call was injected by the attempt's disturbance."""
     return result is not None and result.error is not None and result.error.kind in INJECTED
 
 
 def is_refusal(ok: bool, result: Any) -> bool:
-    """Whether a call's outcome is a refusal: an error, or an answer whose `success` is false."""
+    """Return whether a call's outcome is a refusal: an error, or an answer whose `success` is false."""
     return not ok or (isinstance(result, dict) and result.get("success") is False)
 
 
 class Limits(Frozen):
-    """Bounds on one sandboxed process. Exceeding one ends that process and nothing else."""
+    """Bounds on one sandboxed process. Exceeding one ends only that process."""
 
     memory_mib: int = 256
     call_seconds: float = 5.0

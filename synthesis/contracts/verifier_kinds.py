@@ -1,7 +1,7 @@
-"""The four kinds of verifiers, told apart by `kind`: checks, a golden state, a rubric, a verification script.
+"""The four kinds of verifiers, distinguished by `kind`: checks, a golden state, a rubric, a verification script.
 
-Each decides of one end of an attempt: the state that it left, and its answer. The answer form belongs to the task, not
-to its verifier. `synthesis.verifiers.rewards` turns an end into a reward; a rubric also needs a judge.
+Each judges one end of an attempt: its final state and its answer. The answer form belongs to the task, not to its
+verifier. `synthesis.verifiers.rewards` turns an end into a reward; a rubric also needs a judge.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def check_func(initial_state, final_state, answer):
 
 
 class CheckRecord(Frozen):
-    """One check: a boolean function of the states and the answer. `label` says in words what it looks at."""
+    """One check: a boolean function of the states and the answer. `label` describes it in words."""
 
     label: str = ""
     source: str
 
 
 class Criterion(Frozen):
-    """One criterion of a rubric. `field` is the field of the answer form that code looks at; a fact has none."""
+    """One criterion of a rubric. `field` is the field of the answer form that code reads; a fact has none."""
 
     text: str = Field(min_length=1, max_length=2_000)
     dimension: Dimension = "fact"
@@ -60,23 +60,23 @@ class Criterion(Frozen):
         return {"text": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
-    def _whole(self) -> Criterion:
+    def _require_consistent(self) -> Criterion:
         if (self.dimension == "fact") == bool(self.field):
             raise ValueError("`field` names a field of the answer form for every dimension but `fact`")
         return self
 
     @property
     def record(self) -> str | dict[str, str]:
-        """The criterion as records spell it: plain text for a fact."""
+        """The criterion as spelled in records: plain text for a fact."""
         return self.text if self.dimension == "fact" else self.model_dump()
 
 
 class Volatile(Frozen):
-    """A place whose value may differ between two right runs, with the role that says how it is compared.
+    """Place whose value may differ between two right runs, with the role that defines its comparison.
 
-    `path` is in the language of an `Allowance`'s: a JSON Pointer through keys and ids of records, `*` for any one key,
+    `path` has the syntax of an `Allowance`'s: a JSON Pointer through keys and ids of records, `*` for any one key,
     `/orders/+/made_at` for a field of any added record, `/orders/+` with the role `id` for their ids. A place on a
-    record that existed at the start needs a person, whose name is `by`.
+    record that existed at the start must be added by a person, whose name is `by`.
     """
 
     path: str = Field(min_length=2, max_length=600, pattern=r"^/")
@@ -86,10 +86,10 @@ class Volatile(Frozen):
 
 
 class ChecksVerifier(Frozen):
-    """Boolean checks over the end, scored by a rule, and a frame of what may change.
+    """Boolean checks over the end, scored by a rule, and a frame of allowed changes.
 
-    `marks` are what the checks are at the start, None if they are still to be found. Every kind has `checks` (what a
-    sandbox evaluates for it), `marks`, `rule`, `frame` and `criteria`; those that it has no use for are constants.
+    `marks` are the roles of the checks at the start, None if they are still to be determined. Every kind has `checks`
+    (evaluated in a sandbox), `marks`, `rule`, `frame` and `criteria`; those without use for a kind are constants.
     """
 
     kind: Literal["checks"] = "checks"
@@ -119,7 +119,7 @@ class GoldenVerifier(Frozen):
 
 
 class RubricVerifier(Frozen):
-    """Agent-World's rubric (3.2.1 i): 1 if and only if all criteria are met; the mean is kept beside it."""
+    """Agent-World's rubric (3.2.1 i): 1 if and only if all criteria are met; the mean is stored in addition."""
 
     kind: Literal["rubric"] = "rubric"
     criteria: tuple[Criterion, ...] = Field(min_length=1)
@@ -131,10 +131,11 @@ class RubricVerifier(Frozen):
 
 
 class ScriptVerifier(Frozen):
-    """Agent-World's verification script (3.1.1): `verify(answer, expected, initial_state, final_state)` returns named
-    assertions as a dict of booleans; 1 if and only if all hold. A change outside `frame`, if there is one, earns 0.
+    """Agent-World's verification script (3.1.1).
 
-    `assertions` are the names that it must return, each time.
+    `verify(answer, expected, initial_state, final_state)` returns named assertions as a dict of booleans; 1 if and only
+    if all hold. A change outside `frame`, if there is one, earns 0. `assertions` are the names that it must return,
+    each time.
     """
 
     kind: Literal["script"] = "script"
@@ -165,7 +166,7 @@ class ScriptVerifier(Frozen):
         return _ASSERTION.format_map(parts)
 
     @model_validator(mode="after")
-    def _whole(self) -> ScriptVerifier:
+    def _require_consistent(self) -> ScriptVerifier:
         if len(set(self.assertions)) < len(self.assertions):
             raise ValueError("two of its `assertions` have the same name")
         return self

@@ -21,14 +21,15 @@ SAME_REWARD = 1e-9
 SOLVED_AT = 1 - SAME_REWARD
 
 
-def same_reward(one: float, other: float) -> bool:
+def is_same_reward(one: float, other: float) -> bool:
     return abs(one - other) <= SAME_REWARD
 
 
 class Verdict(Frozen):
-    """One check or criterion on one end. `error` is set if a check raised or was stopped; then `passed` is false.
+    """Verdict of one check or criterion on one end. `error` is set if a check raised or was stopped; then `passed` is
+    false.
 
-    Of a criterion `reason` says why it is met or not, and `quote` is the evidence that a judge rests this on.
+    For a criterion `reason` explains the verdict, and `quote` is the evidence on which a judge bases it.
     """
 
     passed: bool
@@ -39,26 +40,26 @@ class Verdict(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_doubts(cls, given: Any) -> Any:
-        """Leave out what verdicts that are stored since earlier versions say of doubts."""
+    def _drop_doubts(cls, given: Any) -> Any:
+        """Drop the fields on doubts of verdicts that were stored by earlier versions."""
         if isinstance(given, dict) and given.keys() & {"uncertain", "judged"}:
             return {name: value for name, value in given.items() if name not in ("uncertain", "judged")}
         return given
 
     @property
-    def raised(self) -> bool:
-        """Whether the check failed to say anything: it raised or was stopped."""
+    def has_raised(self) -> bool:
+        """True if the check gave no verdict: it raised or was stopped."""
         return bool(self.error) and not self.non_boolean
 
 
 class Allowance(Frozen):
-    """A place in the state that a right way to do a task may change, and to what.
+    """Place in the state that a right way to do a task may change, with its allowed values.
 
-    `path` is a JSON Pointer through keys and ids of records: `/orders/O-3/status` and all below it. `*` stands for any
-    one key. As the last part `+` means records added to a collection, `-` records removed, `#` their order; `most` of
-    them (None: any number); `/orders/+/note` is that field of any added record. It may become one of `values`, or a
-    number from `minimum` to `maximum`; added and removed records are among `records` (id, content). Without all of
-    these anything is right. Whoever widens a frame says why (`reason`); `by` is a person's name.
+    `path` is a JSON Pointer through keys and ids of records: `/orders/O-3/status` and all below it. `*` matches any one
+    key. As the last part `+` means records added to a collection, `-` records removed, `#` their order; `most` of them
+    (None: any number); `/orders/+/note` is that field of any added record. It may become one of `values`, or a number
+    from `minimum` to `maximum`; added and removed records are among `records` (id, content). Without all of these
+    anything is right. A widened frame needs the `reason`; `by` is a person's name.
     """
 
     path: str = Field(min_length=2, max_length=600, pattern=r"^/")
@@ -72,7 +73,7 @@ class Allowance(Frozen):
     by: str = Field(default="", max_length=200)
 
     @model_validator(mode="after")
-    def _whole(self) -> Allowance:
+    def _require_consistent(self) -> Allowance:
         last = self.path.rpartition("/")[2]
         if last not in ("+", "-") and (self.most is not None or self.records):
             raise ValueError("only what is added (/+) or removed (/-) can be counted by `most` or named by `records`")
@@ -84,32 +85,33 @@ class Allowance(Frozen):
 
     @property
     def has_value(self) -> bool:
-        """Whether it says what a field may become."""
+        """True if the allowed values of a field are given."""
         return bool(self.values) or self.minimum is not None or self.maximum is not None
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it says what may stand there."""
+        """True if the allowed values or records are given."""
         return bool(self.records) or self.has_value
 
     @property
     def is_free(self) -> bool:
-        """Whether anything may stand there, in any number."""
+        """True if any content is allowed, in any number."""
         return self.most is None and not self.is_pinned
 
 
 class Frame(Frozen):
-    """Everything that a right way to do a task may change; any other change of the state breaks the task."""
+    """All changes that a right way to do a task may make; any other change of the state breaks the task."""
 
     allowances: tuple[Allowance, ...] = Field(default=(), max_length=20_000)
 
 
 class OutsideChange(Frozen):
-    """A change that a frame does not allow, or in which an end state differs from a golden one.
+    """Change that a frame does not allow, or difference of an end state from a golden one.
 
     `path` is the record's field, or the collection that `count` records were `added` to, `removed` from or `reordered`
-    in. Of a `value` the place may change, but not to what was `found`. Of a golden state `missing` are records that
-    should have been added."""
+    in. A place of kind `value` may change, but not to what was `found`. For a golden state `missing` are records that
+    should have been added.
+    """
 
     path: str
     kind: Literal["changed", "added", "removed", "reordered", "value", "missing"]
@@ -119,10 +121,10 @@ class OutsideChange(Frozen):
 
 
 class Reward(Frozen):
-    """A verifier's verdict: `reward` in [0, 1], the passed and total counts that made it, check by check.
+    """Result of a verifier: `reward` in [0, 1], the passed and total counts that made it, check by check.
 
-    With something in `outside` (the first of the changes outside the task's frame) the reward is 0. If a model judged,
-    `judge` is its name and `question` the SHA-256 of the messages that it was asked with.
+    If `outside` (the first of the changes outside the task's frame) is not empty, the reward is 0. If a model judged,
+    `judge` is its name and `question` the SHA-256 of the messages sent to it.
     """
 
     reward: float
@@ -146,16 +148,17 @@ class ReferenceCall(Frozen):
 
 
 class Reference(Frozen):
-    """A call sequence known to solve a task, and what is said in the end."""
+    """Call sequence known to solve a task, and the final answer."""
 
     calls: tuple[ReferenceCall, ...] = ()
     answer: str = ""
 
 
 class Withheld(Frozen):
-    """What a variant of a task withholds from whoever attempts it: a tool, or one parameter of it.
+    """Tool, or one parameter of it, that a variant of a task withholds from the agent.
 
-    `solution` is how the task is solved with it: what a careless agent would do and say."""
+    `solution` solves the task with it: the calls and the answer of a careless agent.
+    """
 
     tool: str = Field(min_length=1, max_length=200)
     parameter: str = Field(default="", max_length=200)

@@ -1,8 +1,9 @@
-"""The answer form of a task: typed fields that an agent submits, the schema it is told, and the checks that compare.
+"""Answer form of a task: the typed fields that an agent submits, their schema for the agent, and the checks that
+compare.
 
-A task's record holds the fields in `answer_form`, a list of `AnswerField`, and beside it `expected_answer`, an object
-with the expected value of each field that is compared by value. A field without one must be read by a check of the task
-(`answer_value(answer, "order")`). The agent sees the fields alone.
+A task's record holds the fields in `answer_form`, a list of `AnswerField`, and in `expected_answer` an object with the
+expected value of each field that is compared by value. A field without one must be read by a check of the task
+(`answer_value(answer, "order")`). The agent sees only the fields.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pydantic import ValidationError
 
 from synthesis.contracts import AnswerField, CheckRecord, Tool
 from synthesis.errors import FormatError, InputError
-from synthesis.formats.values import list_field, object_field, shorten
-from synthesis.json_reader import json_type, read_json
+from synthesis.formats.values import read_list_field, read_object_field, shorten_text
+from synthesis.json_reader import get_json_type, read_json
 from synthesis.runtime.child.answer_values import MOST_CHARS, MOST_ITEMS, is_value
 
 SUBMIT_ANSWER = "submit_answer"
@@ -62,72 +63,74 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 
 def read_form(raw: Mapping[str, Any], place: str) -> tuple[AnswerField, ...]:
     """Read the form in a task's record, empty if it has none. Raises FormatError."""
-    listed = list_field(dict(raw), "answer_form", place)
+    listed = read_list_field(dict(raw), "answer_form", place)
     if len(listed) > MOST_FIELDS:
         raise FormatError(f"{place}.answer_form", f"{len(listed)} fields; at most {MOST_FIELDS} are allowed")
-    found: list[AnswerField] = []
+    fields: list[AnswerField] = []
     for index, item in enumerate(listed):
         where = f"{place}.answer_form[{index}]"
-        if _is_deeper(item, MOST_DEPTH):
+        if _exceeds_depth(item, MOST_DEPTH):
             raise FormatError(where, f"lists and records stand in each other more than {MOST_DEPTH} deep")
         try:
             field = AnswerField.model_validate(item)
         except ValidationError as error:
             raise FormatError(*_locate_error(error, where)) from None
-        if field.name in {other.name for other in found}:
+        if field.name in {other.name for other in fields}:
             raise FormatError(f"{where}.name", f"two fields are named {field.name!r}")
-        found.append(field)
-    return tuple(found)
+        fields.append(field)
+    return tuple(fields)
 
 
 def read_expected(raw: Mapping[str, Any], form: Sequence[AnswerField], place: str) -> dict[str, Any]:
     """Read the expected values in a task's record, by field. Raises FormatError."""
-    given = object_field(dict(raw), "expected_answer", place) or {}
+    expected = read_object_field(dict(raw), "expected_answer", place) or {}
     fields = {field.name: field for field in form}
-    for name, value in given.items():
-        where = f"{place}.expected_answer.{shorten(name, 60)}"
+    for name, value in expected.items():
+        where = f"{place}.expected_answer.{shorten_text(name, 60)}"
         if name not in fields:
             raise FormatError(where, "the answer form has no field of this name")
         if value is None and not fields[name].required:
             continue
-        if not is_value(value, compare_spec(fields[name])):
-            raise FormatError(where, f"expected {describe_type(fields[name])}, found {shorten(json.dumps(value), 80)}")
-    return given
+        if not is_value(value, build_compare_spec(fields[name])):
+            raise FormatError(
+                where, f"expected {describe_type(fields[name])}, found {shorten_text(json.dumps(value), 80)}"
+            )
+    return expected
 
 
-def form_record(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> dict[str, Any]:
-    """Return form and expected values as a task's record holds them; empty without a form."""
+def serialize_form(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form and the expected values as stored in a task's record; empty without a form."""
     if not form:
         return {}
     fields = [field.model_dump(mode="json", exclude_defaults=True) for field in form]
     return {"answer_form": fields, **({"expected_answer": dict(expected)} if expected else {})}
 
 
-def field_checks(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> tuple[CheckRecord, ...]:
-    """Return a check for each field that has an expected value: it compares what was submitted, by type."""
-    return tuple(_field_check(field, expected[field.name]) for field in form if field.name in expected)
+def build_field_checks(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> tuple[CheckRecord, ...]:
+    """Return a check for each field that has an expected value: it compares the submitted value by type."""
+    return tuple(_build_field_check(field, expected[field.name]) for field in form if field.name in expected)
 
 
-def with_field_checks(
+def add_field_checks(
     own: Sequence[CheckRecord], form: Sequence[AnswerField], expected: Mapping[str, Any]
 ) -> tuple[CheckRecord, ...]:
-    """Return the checks of a task and behind them those of its form, each source once."""
-    known = {check.source for check in own}
-    return (*own, *(check for check in field_checks(form, expected) if check.source not in known))
+    """Return the checks of a task followed by those of its form, each source once."""
+    own_sources = {check.source for check in own}
+    return (*own, *(check for check in build_field_checks(form, expected) if check.source not in own_sources))
 
 
-def without_field_checks(
+def drop_field_checks(
     checks: Sequence[CheckRecord], form: Sequence[AnswerField], expected: Mapping[str, Any]
 ) -> tuple[CheckRecord, ...]:
-    """Return the checks that are not made from the form: the inverse of `with_field_checks`."""
-    made = {check.source for check in field_checks(form, expected)}
-    return tuple(check for check in checks if check.source not in made)
+    """Return the checks that are not made from the form: the inverse of `add_field_checks`."""
+    form_sources = {check.source for check in build_field_checks(form, expected)}
+    return tuple(check for check in checks if check.source not in form_sources)
 
 
-def answer_tool(form: Sequence[AnswerField]) -> Tool:
+def build_answer_tool(form: Sequence[AnswerField]) -> Tool:
     """Return the terminal tool whose parameters are the form."""
     words = "Give the answer, when all else is done: it ends the task."
-    return Tool(name=SUBMIT_ANSWER, description=words, kind="query", parameters=answer_schema(form))
+    return Tool(name=SUBMIT_ANSWER, description=words, kind="query", parameters=build_answer_schema(form))
 
 
 def require_answer_tool(form: Sequence[AnswerField], names: Iterable[str]) -> None:
@@ -140,7 +143,7 @@ def require_answer_tool(form: Sequence[AnswerField], names: Iterable[str]) -> No
 
 
 def describe_fields(form: Sequence[AnswerField]) -> str:
-    """Return the form in words, a line for each field, as agents without native calls are told it."""
+    """Return the form in words, a line for each field, as shown to agents without native calls."""
     lines = []
     for field in form:
         about = "; ".join(part for part in (field.description.rstrip("."), describe_type(field)) if part)
@@ -148,51 +151,53 @@ def describe_fields(form: Sequence[AnswerField]) -> str:
     return "\n".join(lines)
 
 
-def answer_schema(form: Sequence[AnswerField]) -> dict[str, Any]:
+def build_answer_schema(form: Sequence[AnswerField]) -> dict[str, Any]:
     """Return the JSON schema of the object that an agent submits."""
     return {
         "type": "object",
-        "properties": {field.name: _field_schema(field) for field in form},
+        "properties": {field.name: _build_field_schema(field) for field in form},
         "required": [field.name for field in form if field.required],
         "additionalProperties": False,
     }
 
 
 def read_submission(form: Sequence[AnswerField], given: Any) -> dict[str, Any]:
-    """Return what an agent submitted, by field in the form's order, without what it left empty.
+    """Return a submitted answer by field, in the form's order, without the fields that the agent left empty.
 
-    Raises InputError that names each wrong field, what it should be and what was found.
+    Raise InputError that names each wrong field with the expected type and the value found.
     """
     if not isinstance(given, dict):
-        raise InputError(f"The answer must be a JSON object, found a {json_type(given)}.")
+        raise InputError(f"The answer must be a JSON object, found a {get_json_type(given)}.")
     fields = {field.name: field for field in form}
-    problems = [f"{shorten(name, 60)}: the form has no such field" for name in given if name not in fields]
+    problems = [f"{shorten_text(name, 60)}: the form has no such field" for name in given if name not in fields]
     for field in form:
         value = given.get(field.name)
         if value is None and not field.required:
             continue
         if value is None:
             problems.append(f"{field.name}: missing; expected {describe_type(field)}")
-        elif not is_value(value, compare_spec(field)) or len(json.dumps(value)) > TEXT_CHARS:
-            problems.append(f"{field.name}: expected {describe_type(field)}, found {shorten(json.dumps(value), 80)}")
+        elif not is_value(value, build_compare_spec(field)) or len(json.dumps(value)) > TEXT_CHARS:
+            problems.append(
+                f"{field.name}: expected {describe_type(field)}, found {shorten_text(json.dumps(value), 80)}"
+            )
     if problems:
         raise InputError("; ".join(problems[:MOST_FIELDS]) + ".")
     submitted = {field.name: given[field.name] for field in form if given.get(field.name) is not None}
-    if len(answer_text(submitted)) > MOST_CHARS:
+    if len(serialize_answer(submitted)) > MOST_CHARS:
         raise InputError(f"The answer is longer than {MOST_CHARS:,} characters.")
     return submitted
 
 
 def read_written_submission(form: Sequence[AnswerField], text: str) -> dict[str, Any]:
-    """Return what an agent submitted as text: a JSON object, alone, in a fenced block or behind words.
+    """Return an answer submitted as text: a JSON object, alone, in a fenced block or after words.
 
-    Raises InputError.
+    Raise InputError if it cannot be read or does not fit the form.
     """
     return read_submission(form, find_written_value(text))
 
 
 def is_written_alone(text: str) -> bool:
-    """Return whether a text holds nothing but a JSON object, perhaps in a fenced block."""
+    """Return whether a text holds only a JSON object, possibly in a fenced block."""
     bare = text.strip()
     return (bare.startswith("{") and bare.endswith("}")) or _FENCE.fullmatch(bare) is not None
 
@@ -206,16 +211,16 @@ def find_written_value(text: str) -> Any:
     try:
         return read_json(written, "the answer")
     except FormatError as error:
-        raise InputError(f"The answer cannot be read as a JSON object: {shorten(str(error), 200)}.") from None
+        raise InputError(f"The answer cannot be read as a JSON object: {shorten_text(str(error), 200)}.") from None
 
 
-def answer_text(submitted: Mapping[str, Any]) -> str:
+def serialize_answer(submitted: Mapping[str, Any]) -> str:
     """Return a submitted answer as attempts, references and checks hold it: JSON text on one line."""
     return json.dumps(submitted, ensure_ascii=False)
 
 
 def read_answer_values(answer: str) -> dict[str, Any]:
-    """Return what an answer holds by field, nothing of one that was given in words or cannot be read."""
+    """Return the values of an answer by field; empty for an answer in words or one that cannot be read."""
     try:
         value = read_json(answer, "the answer")
     except FormatError:
@@ -224,7 +229,7 @@ def read_answer_values(answer: str) -> dict[str, Any]:
 
 
 def describe_type(field: AnswerField) -> str:
-    """Return in words what a value of the field looks like."""
+    """Describe the values of a field in words."""
     words = _WANTED[field.type] + (f" {', '.join(field.choices)}" if field.choices else "")
     words += f", in {field.unit}" if field.unit else ""
     if field.items is not None:
@@ -234,27 +239,27 @@ def describe_type(field: AnswerField) -> str:
     return words
 
 
-def compare_spec(field: AnswerField) -> dict[str, Any]:
-    """Return what a comparison needs of a field, as checks are given it."""
+def build_compare_spec(field: AnswerField) -> dict[str, Any]:
+    """Return the parameters of a field's comparison, as passed to checks."""
     names = {"type", "tolerance", "choices", "items", "ordered", "fields", "required"}
     spec = field.model_dump(mode="json", exclude_defaults=True, include=names)
     if field.items is not None:
-        spec["items"] = compare_spec(field.items)
+        spec["items"] = build_compare_spec(field.items)
     if field.fields:
-        spec["fields"] = [{"name": inner.name, **compare_spec(inner)} for inner in field.fields]
+        spec["fields"] = [{"name": inner.name, **build_compare_spec(inner)} for inner in field.fields]
     return {"type": field.type, **spec}
 
 
-def _field_check(field: AnswerField, expected: Any) -> CheckRecord:
-    spec = {name: value for name, value in compare_spec(field).items() if name != "required"}
-    more = ", ".join(f"{name}={value!r}" for name, value in spec.items())
+def _build_field_check(field: AnswerField, expected: Any) -> CheckRecord:
+    spec = {name: value for name, value in build_compare_spec(field).items() if name != "required"}
+    arguments = ", ".join(f"{name}={value!r}" for name, value in spec.items())
     source = "def check(initial_state, final_state, answer):\n"
-    source += f"    return is_expected(answer, {field.name!r}, {expected!r}, {more})\n"
+    source += f"    return is_expected(answer, {field.name!r}, {expected!r}, {arguments})\n"
     says = "is right" if expected is not None else "leaves out what is not to be told"
     return CheckRecord(label=f"The answer {says}: {field.description or field.name}", source=source)
 
 
-def _field_schema(field: AnswerField) -> dict[str, Any]:
+def _build_field_schema(field: AnswerField) -> dict[str, Any]:
     schema = dict(_SCHEMAS[field.type])
     unit = f"in {field.unit}" if field.unit else ""
     words = "; ".join(part for part in (field.description.rstrip("."), _SPELLED.get(field.type, ""), unit) if part)
@@ -263,22 +268,22 @@ def _field_schema(field: AnswerField) -> dict[str, Any]:
     if field.choices:
         schema["enum"] = list(field.choices)
     if field.items is not None:
-        schema["items"] = _field_schema(field.items)
+        schema["items"] = _build_field_schema(field.items)
     if field.fields:
-        inner = answer_schema(field.fields)
+        inner = build_answer_schema(field.fields)
         schema |= {"properties": inner["properties"], "required": inner["required"]}
     return schema
 
 
-def _is_deeper(item: Any, most: int) -> bool:
-    """Return whether a field, not yet validated, holds lists and records more than `most` deep."""
+def _exceeds_depth(item: Any, most: int) -> bool:
+    """Return whether a field, not yet validated, nests lists and records more than `most` deep."""
     if most == 0:
         return True
     if not isinstance(item, dict):
         return False
     fields = item.get("fields")
     inner = [item.get("items"), *(fields if isinstance(fields, list) else ())]
-    return any(_is_deeper(one, most - 1) for one in inner if isinstance(one, dict))
+    return any(_exceeds_depth(one, most - 1) for one in inner if isinstance(one, dict))
 
 
 def _locate_error(error: ValidationError, where: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """Conversations in the Agent Trajectory Interchange Format (ATIF 1.8) of the Harbor framework.
 
-A message of the system, a user or the agent is a step; what an agent's calls returned is the observation of its step.
-What changed in the environment's state stands in the step's `extra` as RFC 6902 patches, by call: the format has no
-field of its own for it.
+A message of the system, a user or the agent is a step; the results of an agent's calls are the observation of its step.
+Changes of the environment's state are in the step's `extra` as RFC 6902 patches, by call: the format has no field for
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SOURCES = {"system": "system", "user": "user", "assistant": "agent"}
 
 
 class StateChange(Frozen):
-    """What one call changed. `patch` is None where it is too long to be kept; `count` says how many operations."""
+    """State changes of one call. `patch` is None if it is too long to be kept; `count` is the number of operations."""
 
     tool: str
     patch: tuple[dict[str, Any], ...] | None
@@ -37,9 +37,9 @@ def trajectory_to_atif(
     about: dict[str, Any] | None = None,
     changes: Sequence[StateChange] | None = None,
 ) -> dict[str, Any]:
-    """One trajectory. `changes` are of all its calls in their order; None where they are not known.
+    """Return one trajectory as ATIF. `changes` are those of all its calls in order; None if they are not known.
 
-    Raises FormatError: a result answers no call, or `changes` are of other calls than the conversation's.
+    Raise FormatError if a result answers no call, or if `changes` belong to other calls than the conversation's.
     """
     steps = _Steps(changes)
     for message in conversation.messages:
@@ -55,7 +55,7 @@ def trajectory_to_atif(
             }
             for tool in conversation.tools
         ]
-    written = steps.done()
+    written = steps.finish_steps()
     return {
         "schema_version": VERSION,
         "trajectory_id": identity,
@@ -87,18 +87,18 @@ class _Steps:
         if message.reasoning:
             step["reasoning_content"] = message.reasoning
         if message.tool_calls:
-            names = _call_ids(message.tool_calls, len(self.steps) + 1)
+            names = _choose_call_ids(message.tool_calls, len(self.steps) + 1)
             step["tool_calls"] = [
                 {"tool_call_id": name, "function_name": call.name, "arguments": call.arguments}
                 for name, call in zip(names, message.tool_calls, strict=True)
             ]
-            self._state(step, names, message.tool_calls)
+            self._add_state_changes(step, names, message.tool_calls)
             self.named, self.open = names, OpenCalls([call.id for call in message.tool_calls])
         else:
             self.open = OpenCalls()
         self.steps.append(step)
 
-    def done(self) -> list[dict[str, Any]]:
+    def finish_steps(self) -> list[dict[str, Any]]:
         if self.changes is not None and self.taken != len(self.changes):
             raise FormatError("state changes", f"{len(self.changes)} are kept of {self.taken} calls")
         return self.steps
@@ -107,30 +107,34 @@ class _Steps:
         call = self.open.take(message.tool_call_id)
         if call is None:
             raise FormatError(f"step {len(self.steps)}", "a tool's result answers no call of the turn before it")
-        named = self.named[call]
+        call_id = self.named[call]
         observation = self.steps[-1].setdefault("observation", {"results": []})
-        observation["results"].append({"source_call_id": named, "content": message.content})
+        observation["results"].append({"source_call_id": call_id, "content": message.content})
 
-    def _state(self, step: dict[str, Any], names: list[str], calls: Sequence[ToolCall]) -> None:
+    def _add_state_changes(self, step: dict[str, Any], names: list[str], calls: Sequence[ToolCall]) -> None:
         if self.changes is None:
             return
-        mine = self.changes[self.taken : self.taken + len(calls)]
-        if [change.tool for change in mine] != [call.name for call in calls]:
+        call_changes = self.changes[self.taken : self.taken + len(calls)]
+        if [change.tool for change in call_changes] != [call.name for call in calls]:
             raise FormatError(f"step {step['step_id']}", "the state changes that are kept are of other calls")
         self.taken += len(calls)
-        told = [
+        recorded_changes = [
             {
                 "tool_call_id": name,
                 **({"omitted": change.count} if change.patch is None else {"patch": [*change.patch]}),
             }
-            for name, change in zip(names, mine, strict=True)
+            for name, change in zip(names, call_changes, strict=True)
             if change.patch is None or change.patch
         ]
-        if told:
-            step["extra"] = {"state_changes": told}
+        if recorded_changes:
+            step["extra"] = {"state_changes": recorded_changes}
 
 
-def _call_ids(calls: Sequence[ToolCall], step: int) -> list[str]:
-    """Ids of a turn's calls: their own, where each has one that no other has."""
-    own = [call.id for call in calls]
-    return own if all(own) and len(set(own)) == len(own) else [f"call_{step}_{n}" for n, _ in enumerate(calls, 1)]
+def _choose_call_ids(calls: Sequence[ToolCall], step: int) -> list[str]:
+    """Return the ids of a turn's calls: their own if all have distinct ones, else generated ids."""
+    own_ids = [call.id for call in calls]
+    return (
+        own_ids
+        if all(own_ids) and len(set(own_ids)) == len(own_ids)
+        else [f"call_{step}_{n}" for n, _ in enumerate(calls, 1)]
+    )

@@ -1,4 +1,4 @@
-"""Content of ATIF steps: text out of parts, numbers out of metrics, and what nobody here can show."""
+"""Content of ATIF steps: text of parts, numbers of metrics, and the parts that cannot be shown."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.values import clean, list_field, number_field
-from synthesis.json_reader import json_type
+from synthesis.formats.values import clean_text, read_list_field, read_number_field
+from synthesis.json_reader import get_json_type
 
 METRICS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 MOST_LINES = 50
@@ -15,7 +15,7 @@ SHOWN = 120
 
 
 class LeftOut:
-    """Counts what was left out, by what it was."""
+    """Counter of omitted parts by their description."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -27,20 +27,20 @@ class LeftOut:
         self.counts.update(other.counts)
 
     def lines(self) -> list[str]:
-        """As a person reads it: `image (image/png)`, `3 times`, the rest counted."""
-        told = [what if count == 1 else f"{what}, {count:,} times" for what, count in self.counts.items()]
-        rest = len(told) - MOST_LINES
-        return told[:MOST_LINES] + ([f"{rest:,} more"] if rest > 0 else [])
+        """Return the omitted parts for display: `image (image/png), 3 times`; the rest is counted."""
+        descriptions = [what if count == 1 else f"{what}, {count:,} times" for what, count in self.counts.items()]
+        rest = len(descriptions) - MOST_LINES
+        return descriptions[:MOST_LINES] + ([f"{rest:,} more"] if rest > 0 else [])
 
 
-def content_of(value: Any, place: str, missing: LeftOut) -> str:
-    """The text of a message or a result: as it stands, or of its parts; what is no text is noted as left out."""
+def read_content_text(value: Any, place: str, missing: LeftOut) -> str:
+    """Return the text of a message or a result, plain or joined from its parts; count other parts as omitted."""
     if value is None:
         return ""
     if isinstance(value, str):
-        return clean(value)
+        return clean_text(value)
     if not isinstance(value, list):
-        raise FormatError(place, f"expected text or a list of parts, found a {json_type(value)}")
+        raise FormatError(place, f"expected text or a list of parts, found a {get_json_type(value)}")
     texts = []
     for index, part in enumerate(value):
         where = f"{place}[{index}]"
@@ -48,40 +48,44 @@ def content_of(value: Any, place: str, missing: LeftOut) -> str:
             texts.append(part)
             continue
         if not isinstance(part, dict):
-            raise FormatError(where, f"expected a part, found a {json_type(part)}")
+            raise FormatError(where, f"expected a part, found a {get_json_type(part)}")
         if part.get("type") == "text":
             if not isinstance(part.get("text"), str):
-                raise FormatError(f"{where}.text", f"expected text, found a {json_type(part.get('text'))}")
+                raise FormatError(f"{where}.text", f"expected text, found a {get_json_type(part.get('text'))}")
             texts.append(part["text"])
         else:
-            missing.add(_media(part))
-    return clean("\n".join(texts))
+            missing.add(_describe_media(part))
+    return clean_text("\n".join(texts))
 
 
-def _media(part: dict[str, Any]) -> str:
+def _describe_media(part: dict[str, Any]) -> str:
     sort = part.get("type")
-    name = clean(sort)[:40] if isinstance(sort, str) and sort else "part of an unknown sort"
+    name = clean_text(sort)[:40] if isinstance(sort, str) and sort else "part of an unknown sort"
     source = part.get("source")
     kind = source.get("media_type") if isinstance(source, dict) else None
-    return f"{name} ({clean(kind)[:40]})" if isinstance(kind, str) else name
+    return f"{name} ({clean_text(kind)[:40]})" if isinstance(kind, str) else name
 
 
-def subagents_of(result: dict[str, Any], place: str, missing: LeftOut) -> None:
-    """Note the trajectories of subagents that a result refers to."""
-    for item in list_field(result, "subagent_trajectory_ref", place):
+def note_subagents(result: dict[str, Any], place: str, missing: LeftOut) -> None:
+    """Count the trajectories of subagents that a result refers to as omitted."""
+    for item in read_list_field(result, "subagent_trajectory_ref", place):
         keys = ("trajectory_path", "trajectory_id", "session_id")
-        told = [item[key] for key in keys if isinstance(item.get(key), str)] if isinstance(item, dict) else []
-        missing.add(f"trajectory of a subagent ({clean(told[0])[:SHOWN]})" if told else "trajectory of a subagent")
+        references = [item[key] for key in keys if isinstance(item.get(key), str)] if isinstance(item, dict) else []
+        missing.add(
+            f"trajectory of a subagent ({clean_text(references[0])[:SHOWN]})"
+            if references
+            else "trajectory of a subagent"
+        )
 
 
-def metrics_of(record: dict[str, Any], place: str, prefix: str = "") -> dict[str, float]:
-    """Tokens and cost, those that are given. Raises FormatError: one is no number, or below 0."""
-    found: dict[str, float] = {}
+def read_metrics(record: dict[str, Any], place: str, prefix: str = "") -> dict[str, float]:
+    """Return the given tokens and costs. Raise FormatError if one is not a number or is below 0."""
+    metrics: dict[str, float] = {}
     for name in METRICS:
-        value = number_field(record, prefix + name, place)
+        value = read_number_field(record, prefix + name, place)
         if value is None:
             continue
         if value < 0:
             raise FormatError(f"{place}.{prefix}{name}", f"a number below 0 ({value:g})")
-        found[name] = value if name == "cost_usd" else int(value)
-    return found
+        metrics[name] = value if name == "cost_usd" else int(value)
+    return metrics

@@ -1,6 +1,6 @@
-"""Which call a result belongs to: one of the turn before it, by its id among those still open, else the first of them.
+"""Assignment of results to calls: by id among the open calls of the turn before, else the first open call.
 
-Ids say nothing across turns: servers give every call of a conversation the same one, or none.
+Ids have no meaning across turns: some servers give every call of a conversation the same id, or none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Spoken(Protocol):
-    """What messages have in common, here and in rows of datasets. Of a call only the `id` is read."""
+    """Common interface of messages and of rows of datasets. Of a call only the `id` is read."""
 
     @property
     def role(self) -> str: ...
@@ -31,29 +31,29 @@ class OpenCalls:
         self.open = list(enumerate(ids))
 
     def take(self, identity: str) -> int | None:
-        """The index of the call that the next result answers; None if no call is open."""
-        named = next((at for at, (_, own) in enumerate(self.open) if identity and own == identity), 0)
-        return self.open.pop(named)[0] if self.open else None
+        """Remove and return the index of the call that the next result answers; return None if no call is open."""
+        position = next((at for at, (_, own) in enumerate(self.open) if identity and own == identity), 0)
+        return self.open.pop(position)[0] if self.open else None
 
 
 @dataclass(frozen=True)
 class Answered(Generic[M]):
-    """A message, and of a result the index of its call in the turn before; None if it answers none."""
+    """Message with, for a result, the index of its call in the turn before; None if it answers none."""
 
     message: M
     call: int | None = None
 
 
 def match_results(messages: Sequence[M]) -> list[Answered[M]]:
-    """The messages with each result's call, the results behind a turn in the order of its calls.
+    """Return the messages with each result's call; the results after a turn are in the order of its calls.
 
-    Templates and formats without ids tell results apart by their order alone. Results that answer no call come last.
+    Templates and formats without ids distinguish results only by their order. Results that answer no call come last.
     """
     matched: list[Answered[M]] = []
     results: list[Answered[M]] = []
     calls = OpenCalls()
 
-    def close() -> None:
+    def flush_results() -> None:
         matched.extend(sorted(results, key=lambda one: len(messages) if one.call is None else one.call))
         results.clear()
 
@@ -61,8 +61,8 @@ def match_results(messages: Sequence[M]) -> list[Answered[M]]:
         if message.role == "tool":
             results.append(Answered(message, calls.take(message.tool_call_id)))
             continue
-        close()
+        flush_results()
         matched.append(Answered(message))
         calls = OpenCalls([call.id for call in message.tool_calls])
-    close()
+    flush_results()
     return matched

@@ -1,4 +1,4 @@
-"""Records back into EnvScaler's files, equal to what was imported, key order included."""
+"""Export of records to EnvScaler's files, equal to the import, including the order of keys."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ from synthesis.formats.records import EnvironmentRecord, RunRecord, RunStep
 STATE_FIELD = "init_config"
 
 
-def without_state(raw: dict[str, Any]) -> dict[str, Any]:
-    """A scenario's raw record with a null where its initial state stood, which has a store of its own.
+def drop_initial_state(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a scenario's raw record with null as its initial state, which has a store of its own.
 
-    A state that came as a JSON string stays: its spelling is part of the record. A golden state is left out likewise.
+    A state that was imported as a JSON string stays: its spelling is part of the record. A golden state is dropped
+    likewise.
     """
-    kept = {key: None if key == STATE_FIELD and isinstance(value, dict) else value for key, value in raw.items()}
-    if isinstance(verifier := kept.get("verifier"), dict):
-        kept["verifier"] = {key: None if key == "state" else value for key, value in verifier.items()}
-    return kept
+    record = {key: None if key == STATE_FIELD and isinstance(value, dict) else value for key, value in raw.items()}
+    if isinstance(verifier := record.get("verifier"), dict):
+        record["verifier"] = {key: None if key == "state" else value for key, value in verifier.items()}
+    return record
 
 
 def scenario_to_envscaler(
     raw: dict[str, Any], state: dict[str, Any], golden: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The scenario as it was imported, from `without_state(raw)`, the plain (decoded) initial state and the golden
-    state, encoded, if it has one."""
-    given = {key: state if key == STATE_FIELD and value is None else value for key, value in raw.items()}
-    if golden is not None and isinstance(verifier := given.get("verifier"), dict):
-        given["verifier"] = {**verifier, "state": golden}
-    return given
+    """Return the scenario as imported.
+
+    `raw` comes from `drop_initial_state`, `state` is the plain (decoded) initial state, `golden` the encoded golden
+    state, if the scenario has one."""
+    scenario = {key: state if key == STATE_FIELD and value is None else value for key, value in raw.items()}
+    if golden is not None and isinstance(verifier := scenario.get("verifier"), dict):
+        scenario["verifier"] = {**verifier, "state": golden}
+    return scenario
 
 
 def environment_to_envscaler(record: EnvironmentRecord) -> dict[str, Any]:
-    """An environment that was made here (its `raw` is not read) in EnvScaler's shape, to be imported anywhere."""
+    """Return an environment that was made here (its `raw` is not read) in EnvScaler's shape, for import anywhere."""
     operations = [
         {
             "operation_name": tool.name,
@@ -57,7 +60,7 @@ def environment_to_envscaler(record: EnvironmentRecord) -> dict[str, Any]:
 
 
 def environments_to_envscaler(records: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[str]:
-    """The text of an object keyed by environment id, piece by piece."""
+    """Yield the text of an object keyed by environment id, piece by piece."""
     yield "{"
     for index, (key, raw) in enumerate(records):
         yield f"{',' if index else ''}\n{json.dumps(key)}: {json.dumps(raw)}"
@@ -65,7 +68,7 @@ def environments_to_envscaler(records: Iterable[tuple[str, dict[str, Any]]]) -> 
 
 
 def scenarios_to_envscaler(records: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """The text of a list of scenarios, piece by piece."""
+    """Yield the text of a list of scenarios, piece by piece."""
     yield "["
     for index, raw in enumerate(records):
         yield f"{',' if index else ''}\n{json.dumps(raw)}"
@@ -78,12 +81,15 @@ def runs_to_jsonl(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
-    """A run in EnvScaler's shape, made of its steps; importing that gives the same steps. One that was lost before
-    its first step has none. A submitted answer stands in the conversation alone: no environment executed it, as does a
-    call that a disturbance refused. How another call was disturbed is in the field `injected` of its entry (ours).
+    """Return a run in EnvScaler's shape, built from its steps; an import of it gives the same steps.
 
-    A call of the simulated user is an entry alone, with the fields `by` and `after_user_messages` (ours): the messages
-    are what the agent saw."""
+    A run that was lost before its first step has none. A submitted answer and a call that a disturbance refused are
+    only in the conversation: no environment executed them. The disturbance of another call is in the field `injected`
+    of its entry (ours).
+
+    A call of the simulated user has only an entry, with the fields `by` and `after_user_messages` (ours): the messages
+    are what the agent saw.
+    """
     opening = next((step.content for step in run.steps if step.kind == "user"), "")
     messages: list[dict[str, Any]] = []
     actions: list[dict[str, Any]] = [{"step": 0, "observation": opening}]
@@ -92,7 +98,7 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
             messages.append({"role": "user", "content": step.content})
             continue
         if step.by == "user":
-            actions.append({"step": len(actions), **_spell_user_call(step, messages)})
+            actions.append({"step": len(actions), **_serialize_user_call(step, messages)})
             continue
         message: dict[str, Any] = {"role": "assistant", "content": step.content, "reasoning_content": step.reasoning}
         messages.append(message)
@@ -104,10 +110,10 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
                 continue
             observation = {"type": "tool", "content": step.recorded}
             action = {"name": step.tool, "arguments": step.arguments}
-            taken: dict[str, Any] = {"step": len(actions), "action": action, "observation": observation}
+            entry: dict[str, Any] = {"step": len(actions), "action": action, "observation": observation}
             if step.injected is not None:
-                taken["injected"] = step.injected.model_dump(mode="json")
-            actions.append(taken)
+                entry["injected"] = step.injected.model_dump(mode="json")
+            actions.append(entry)
     users = [{"role": "user", "content": step.content} for step in run.steps if step.kind == "user"]
     return {
         "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": opening},
@@ -121,13 +127,13 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
     }
 
 
-def _spell_user_call(step: RunStep, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields of a call that the simulated user made behind these messages."""
-    beside = {"content": step.content, "reasoning_content": step.reasoning}
+def _serialize_user_call(step: RunStep, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a call that the simulated user made after these messages."""
+    texts = {"content": step.content, "reasoning_content": step.reasoning}
     return {
         "action": {"name": step.tool, "arguments": step.arguments},
         "observation": {"type": "tool", "content": step.recorded},
         "by": "user",
         "after_user_messages": sum(message["role"] == "user" for message in messages),
-        **{name: text for name, text in beside.items() if text},
+        **{name: text for name, text in texts.items() if text},
     }

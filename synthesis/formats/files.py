@@ -1,7 +1,7 @@
-"""Reading a file of records: JSON or JSON Lines, plain or gzipped, bounded, with one clear sentence on failure.
+"""Reading of a file of records: JSON or JSON Lines, plain or gzipped, bounded, with one clear sentence on failure.
 
-What JSON cannot say twice or PostgreSQL cannot hold (duplicate keys, NaN, numbers of thousands of digits,
-endless nesting) is marked while reading, and fails the one record it stands in, never the file.
+Values that JSON cannot repeat or PostgreSQL cannot store (duplicate keys, NaN, numbers of thousands of digits, endless
+nesting) are marked during reading, and fail only their own record, never the file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.errors import InputError
-from synthesis.json_reader import RepeatedKeyObject, Unusable, json_type, mark_json
-from synthesis.json_weight import UNWEIGHED, weight
+from synthesis.json_reader import RepeatedKeyObject, Unusable, get_json_type, mark_json
+from synthesis.json_weight import UNWEIGHED, estimate_weight
 
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORDS = 200_000
@@ -35,12 +35,12 @@ RECORD_KEYS = ("env_class_code", "env_class_name", "init_config", "task_info", "
 
 
 class UnreadableFile(InputError):
-    """The file as a whole cannot be read; no record of it went in."""
+    """Error of a file that cannot be read as a whole; no record of it was imported."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One record as it stood in the file; `key` is its key where the file is an object keyed by id."""
+    """One record as read from the file; `key` is its key if the file is an object keyed by id."""
 
     place: str
     value: Any
@@ -48,12 +48,12 @@ class Entry:
 
 
 def read_entries(path: Path, *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
-    """The records of a file, in order. Raises `UnreadableFile` with a sentence a person can act on."""
+    """Return the records of a file, in order. Raise `UnreadableFile` with a sentence that a user can act on."""
     return parse_entries(read_content(path, limit=limit), path.name, limit=limit)
 
 
 def read_content(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
-    """A file's bytes, and one more than is allowed at most. Raises `UnreadableFile`."""
+    """Return a file's bytes, at most one more than the limit. Raise `UnreadableFile` if it cannot be read."""
     try:
         with path.open("rb") as stream:
             return stream.read(limit + 1)
@@ -66,37 +66,37 @@ def read_content(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def parse_entries(content: bytes, name: str = "file", *, limit: int = MAX_FILE_BYTES) -> list[Entry]:
-    """The records of a file's bytes, in order; how many there are, and what they take, is looked at before.
+    """Return the records of a file's bytes, in order; check their number and memory before.
 
-    Raises `UnreadableFile` with a sentence a person can act on.
+    Raise `UnreadableFile` with a sentence that a user can act on.
     """
-    unpacked = unpack(content, name, limit)
+    unpacked = unpack_content(content, name, limit)
     heaviest = MAX_WEIGHT if unpacked is content else min(MAX_WEIGHT, PACKED_WEIGHT + PACKED_TIMES * len(content))
-    if len(unpacked) > UNWEIGHED and (weighs := weight(unpacked, heaviest)) > heaviest:
+    if len(unpacked) > UNWEIGHED and (weighs := estimate_weight(unpacked, heaviest)) > heaviest:
         most = f"{heaviest >> 20:,} MiB" + " for a packed file of its size" * (heaviest < MAX_WEIGHT)
         raise UnreadableFile(
             f"{name}: it would take more than {weighs >> 20:,} MiB of memory to read, and {most} is the most. "
             "Split it into several files."
         )
-    text = _text(unpacked, name)
+    text = _decode_utf8(unpacked, name)
     if not text.strip():
         raise UnreadableFile(f"{name}: the file is empty.")
-    if not _looks_like_lines(text, name):
-        entries = _document(text, name)
-        _require_few(len(entries), name)
+    if not _is_json_lines(text, name):
+        entries = _parse_document(text, name)
+        _require_few_records(len(entries), name)
         return entries
     lines = text.split("\n")
-    _require_few(len(lines) - lines.count(""), name)
-    return list(_lines(lines))
+    _require_few_records(len(lines) - lines.count(""), name)
+    return list(_parse_lines(lines))
 
 
-def _require_few(count: int, name: str) -> None:
+def _require_few_records(count: int, name: str) -> None:
     if count > MAX_RECORDS:
         raise UnreadableFile(f"{name}: {count} records; split it into files of {MAX_RECORDS} at most.")
 
 
-def unpack(content: bytes, name: str, limit: int) -> bytes:
-    """The file as it was before it was packed, if it was. Raises `UnreadableFile`."""
+def unpack_content(content: bytes, name: str, limit: int) -> bytes:
+    """Return the content unpacked, if it is packed. Raise `UnreadableFile` if it cannot be unpacked or is too large."""
     if content.startswith(GZIP):
         try:
             content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
@@ -110,12 +110,12 @@ def unpack(content: bytes, name: str, limit: int) -> bytes:
     return content
 
 
-def decode(content: bytes, name: str, limit: int) -> str:
-    """The text of a file, packed or not. Raises `UnreadableFile`."""
-    return _text(unpack(content, name, limit), name)
+def decode_content(content: bytes, name: str, limit: int) -> str:
+    """Return the text of a file, packed or not. Raise `UnreadableFile` if it is not UTF-8."""
+    return _decode_utf8(unpack_content(content, name, limit), name)
 
 
-def _text(content: bytes, name: str) -> str:
+def _decode_utf8(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -124,8 +124,8 @@ def _text(content: bytes, name: str) -> str:
         ) from error
 
 
-def _looks_like_lines(text: str, name: str) -> bool:
-    """JSON Lines: by its name, or when the first line is an object of its own and another follows it."""
+def _is_json_lines(text: str, name: str) -> bool:
+    """Return whether a text is JSON Lines: by its name, or because its first line is an object followed by another."""
     stem = name.lower().removesuffix(".gz")
     head, _, rest = text.lstrip().partition("\n")
     if stem.endswith((".jsonl", ".ndjson")):
@@ -138,7 +138,7 @@ def _looks_like_lines(text: str, name: str) -> bool:
         return False
 
 
-def _lines(lines: list[str]) -> Iterator[Entry]:
+def _parse_lines(lines: list[str]) -> Iterator[Entry]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -151,7 +151,7 @@ def _lines(lines: list[str]) -> Iterator[Entry]:
             yield Entry(place, Unusable("nested too deeply to read"))
 
 
-def _document(text: str, name: str) -> list[Entry]:
+def _parse_document(text: str, name: str) -> list[Entry]:
     try:
         value = mark_json(text)
     except json.JSONDecodeError as error:
@@ -160,21 +160,22 @@ def _document(text: str, name: str) -> list[Entry]:
         ) from error
     except RecursionError as error:
         raise UnreadableFile(f"{name}: nested too deeply to read.") from error
-    return spread(value, name)
+    return split_records(value, name)
 
 
-def spread(value: Any, name: str, prefix: str = "") -> list[Entry]:
-    """The records in a document: a list, an object keyed by id, one of these under a known name, or one record."""
+def split_records(value: Any, name: str, prefix: str = "") -> list[Entry]:
+    """Return the records of a document: a list, an object keyed by id, one of these under a known name, or one
+    record."""
     if isinstance(value, list):
         return [Entry(f"{prefix}[{index}]", item) for index, item in enumerate(value)]
     if not isinstance(value, dict):
-        raise UnreadableFile(f"{name}: holds a single {json_type(value)}, not a list or an object of records.")
+        raise UnreadableFile(f"{name}: holds a single {get_json_type(value)}, not a list or an object of records.")
     if _is_record(value):
         return [Entry(f"{prefix}[0]", value)]
     for word in WRAPPERS:
         inner = value.get(word)
         if not prefix and isinstance(inner, list | dict):
-            return spread(inner, name, word)
+            return split_records(inner, name, word)
     start = f"{prefix}." if prefix else ""
     entries = [Entry(f"{start}{key}", item, key) for key, item in value.items()]
     if isinstance(value, RepeatedKeyObject):

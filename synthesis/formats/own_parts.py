@@ -1,8 +1,8 @@
-"""What this site's exports say of a record besides the format that it is written in, under `envarium`.
+"""Additional data of records in this site's exports, under `envarium`.
 
-It holds only what reading the record alone would lose: how checks are scored, a reference, a seed, the source that a
-record is kept under. A record that came in from elsewhere and lost nothing leaves without it, equal to what it was. An
-import takes it out again: it is no part of `raw`, nor of the hash of a run, task or environment.
+It holds only what an import of the plain record would lose: the scoring of checks, a reference, a seed, the source of a
+record. A record that was imported and lost nothing is exported without it, equal to the import. An import takes it out
+again: it is part neither of `raw` nor of the hash of a run, task or environment.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from synthesis.errors import FormatError
-from synthesis.formats.values import clean
-from synthesis.json_reader import json_type
+from synthesis.formats.values import clean_text
+from synthesis.json_reader import get_json_type
 
 FIELD = "envarium"
 Parts = TypeVar("Parts", bound=BaseModel)
 
 
-def spell_parts(raw: dict[str, Any], parts: BaseModel) -> dict[str, Any]:
-    """The record with its parts, if there is anything to be said."""
-    told = parts.model_dump(mode="json", exclude_defaults=True)
-    return {**raw, FIELD: told} if told else raw
+def add_parts(raw: dict[str, Any], parts: BaseModel) -> dict[str, Any]:
+    """Return the record with its parts, if they differ from the defaults."""
+    dumped = parts.model_dump(mode="json", exclude_defaults=True)
+    return {**raw, FIELD: dumped} if dumped else raw
 
 
 def take_parts(raw: dict[str, Any], kind: type[Parts], place: str) -> tuple[dict[str, Any], Parts]:
-    """(the record without its parts, the parts). Raises FormatError with the place of what is wrong in them."""
-    given = raw.get(FIELD)
-    if given is None:
+    """Return the record without its parts, and the parts. Raise FormatError with the place of an error in them."""
+    raw_parts = raw.get(FIELD)
+    if raw_parts is None:
         return raw, kind()
-    if not isinstance(given, dict):
-        raise FormatError(f"{place}.{FIELD}", f"expected an object, found a {json_type(given)}")
-    kept = {name: value for name, value in raw.items() if name != FIELD}
+    if not isinstance(raw_parts, dict):
+        raise FormatError(f"{place}.{FIELD}", f"expected an object, found a {get_json_type(raw_parts)}")
+    record = {name: value for name, value in raw.items() if name != FIELD}
     try:
-        return kept, kind.model_validate(_clean(given))
+        return record, kind.model_validate(_clean_value(raw_parts))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join([place, FIELD, *map(str, first["loc"])])
         raise FormatError(where, f"{first['msg']}; leave `{FIELD}` as the export wrote it, or take it out") from None
 
 
-def _clean(value: Any) -> Any:
+def _clean_value(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return clean_text(value)
     if isinstance(value, list):
-        return [_clean(item) for item in value]
-    return {clean(key): _clean(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [_clean_value(item) for item in value]
+    return {clean_text(key): _clean_value(item) for key, item in value.items()} if isinstance(value, dict) else value

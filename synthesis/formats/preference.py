@@ -1,35 +1,43 @@
-"""Two conversations that begin alike as one preference pair, in TRL's conversational format."""
+"""Preference pairs of two conversations with the same beginning, in TRL's conversational format."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.sft import Conversation, Shape, records_of
+from synthesis.formats.sft import Conversation, Shape, build_sft_records
 
 
-def preference_of(chosen: Conversation, rejected: Conversation) -> dict[str, Any]:
-    """`prompt` (what both begin with, once), `chosen` and `rejected` (what each goes on with), and the tools.
+def build_preference_pair(chosen: Conversation, rejected: Conversation) -> dict[str, Any]:
+    """Return `prompt` (the common beginning), `chosen` and `rejected` (the continuations), and the tools.
 
-    Both go on with a turn of the agent. Raises FormatError where they begin otherwise or one has nothing left.
+    Both continue with a turn of the agent. Raise FormatError if they begin differently or one has nothing left.
     """
-    better, worse = _record(chosen), _record(rejected)
-    left, right = better["messages"], worse["messages"]
+    better, worse = _build_record(chosen), _build_record(rejected)
+    chosen_messages, rejected_messages = better["messages"], worse["messages"]
     shared = 0
-    while shared < min(len(left), len(right)) and left[shared] == right[shared]:
+    while (
+        shared < min(len(chosen_messages), len(rejected_messages))
+        and chosen_messages[shared] == rejected_messages[shared]
+    ):
         shared += 1
-    while shared and (not _goes_on(left, shared) or not _goes_on(right, shared)):
+    while shared and (not _has_agent_turn(chosen_messages, shared) or not _has_agent_turn(rejected_messages, shared)):
         shared -= 1
     if shared < 2:
         raise FormatError("conversation", "the two do not begin with the same messages and then differ in a turn")
-    return {"prompt": left[:shared], "chosen": left[shared:], "rejected": right[shared:], "tools": better["tools"]}
+    return {
+        "prompt": chosen_messages[:shared],
+        "chosen": chosen_messages[shared:],
+        "rejected": rejected_messages[shared:],
+        "tools": better["tools"],
+    }
 
 
-def _record(conversation: Conversation) -> dict[str, Any]:
-    for record in records_of(conversation, Shape(format="trl")):
+def _build_record(conversation: Conversation) -> dict[str, Any]:
+    for record in build_sft_records(conversation, Shape(format="trl")):
         return record
     raise FormatError("conversation", "the agent said nothing in it")
 
 
-def _goes_on(messages: list[dict[str, Any]], at: int) -> bool:
+def _has_agent_turn(messages: list[dict[str, Any]], at: int) -> bool:
     return at < len(messages) and messages[at]["role"] == "assistant"

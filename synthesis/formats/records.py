@@ -1,6 +1,6 @@
-"""What every importer hands to the web app, whatever the file looked like.
+"""Records that importers pass to the web app, common to all file formats.
 
-A record is parsed strictly in meaning and leniently in form; `raw` is the record as read (without what has a
+A record is parsed strictly in meaning and leniently in form; `raw` is the record as read (without the data that has a
 column of its own), so that an export equals the import.
 """
 
@@ -17,6 +17,7 @@ from synthesis.contracts import (
     AnswerField,
     CallError,
     ChecksVerifier,
+    Consistency,
     Frozen,
     Injection,
     Reference,
@@ -30,7 +31,9 @@ from synthesis.contracts import (
 
 
 class ToolRecord(Frozen):
-    """`raw_schema` is the parameter schema as imported; None where the file had none for this tool."""
+    """Tool of an environment. `raw_schema` is the parameter schema as imported; None if the file had none for this
+    tool.
+    """
 
     name: str
     description: str = ""
@@ -39,21 +42,26 @@ class ToolRecord(Frozen):
 
 
 SourceName = Annotated[str, Field(max_length=32, pattern=r"^[A-Za-z0-9_.-]*$")]
+VariantName = Annotated[str, Field(max_length=20, pattern=r"^[a-z_]*$")]
 
 
 class EnvironmentParts(Frozen):
-    """What an export of this site says of an environment besides: see `own_parts.py`."""
+    """Additional data of an environment in exports of this site: see `own_parts.py`."""
 
     source: SourceName = ""
     key: str = Field(default="", max_length=200)
     name: str = ""
     tools: tuple[ToolRecord, ...] = ()
     current: bool = True
+    variant: VariantName = ""
 
 
 class TaskParts(Frozen):
-    """What an export of this site says of a task besides. `version` and `revision` are content hashes; with
-    `state_apart` the task's is of the record without the initial state."""
+    """Additional data of a task in exports of this site.
+
+    `version` and `revision` are content hashes; with `state_apart` the task's is that of the record without the initial
+    state. `variant` is the pipeline that made it.
+    """
 
     source: SourceName = ""
     environment_source: SourceName = ""
@@ -65,10 +73,12 @@ class TaskParts(Frozen):
     score_rule: Literal["goals", "proportion"] = "proportion"
     state_apart: bool = False
     reference: Reference | None = None
+    variant: VariantName = ""
+    consistency: Consistency | None = None
 
 
 class RefusedStep(Frozen):
-    """A call of an attempt made here that never reached the environment; its place is among all steps of the run."""
+    """Call of an attempt made here that never reached the environment; `index` counts all steps of the run."""
 
     index: int = Field(ge=0)
     turn: int = Field(ge=0)
@@ -82,12 +92,11 @@ class RefusedStep(Frozen):
 
 
 class RunParts(Frozen):
-    """What an export of this site says of a run besides.
+    """Additional data of a run in exports of this site.
 
-    `identity` tells attempts apart whose records are the same. `revision` is the content hash of what was attempted.
-    Without `judged` nothing judged it, and nothing does on import: an attempt that was lost has no reward. `score` has
-    the verdicts of a judge, who is not asked again. `turns` are those of all steps, where the format numbers them
-    otherwise.
+    `identity` distinguishes attempts with equal records. `revision` is the content hash of the attempted task. Without
+    `judged` the run was not judged and is not judged on import: a lost attempt has no reward. `score` has the verdicts
+    of a judge, who is not asked again. `turns` are those of all steps, if the format numbers them differently.
     """
 
     identity: str = Field(default="", pattern="^([0-9a-f]{64})?$")
@@ -129,12 +138,13 @@ class EnvironmentRecord(Frozen):
 
 
 class TaskRecord(Frozen):
-    """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
+    """EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
 
-    A reference is no part of the content; the frame that was made of it is. Without a frame anything that no check
-    looks at may change. A task with an `answer_form` wants its fields submitted; `expected_answer` holds their expected
-    values, and the checks of its verifier those made from them. With `withheld` it is a variant of a task that needs
-    what is taken away here.
+    The content excludes the reference, the `variant` of the pipeline that made the task and the `consistency` of the
+    solver's runs; it includes the frame that was derived from the reference. Without a frame anything that no check
+    reads may change. A task with an `answer_form` requires its fields to be submitted; `expected_answer` holds their
+    expected values, and its verifier includes the checks made from them. With `withheld` it is a variant of a task that
+    needs the parts removed here.
     """
 
     environment_key: str
@@ -148,6 +158,8 @@ class TaskRecord(Frozen):
     verifier: Verifier = ChecksVerifier(rule="proportion")
     reference: Reference | None = None
     withheld: Withheld | None = None
+    variant: VariantName = ""
+    consistency: Consistency | None = None
     raw: dict[str, Any] = Field(default_factory=dict)
     parts: TaskParts = Field(default=TaskParts(), exclude=True)
 
@@ -155,10 +167,10 @@ class TaskRecord(Frozen):
 class RunStep(Frozen):
     """One step of a recorded run. `recorded` is the observation text that the agent saw after a call.
 
-    `turn` numbers the assistant's turns: calls of one parallel turn share it. `problem` says why what the agent wrote
-    is no call that can be read: it never reached the environment, and a replay leaves it out. So it does with an answer
-    that was submitted, a call that is not `executed`. `cut` is why an attempt made here was broken off in that turn; no
-    format of runs has it. `injected` is what a disturbance did to the call, which a replay does to it again.
+    `turn` numbers the assistant's turns: calls of one parallel turn share it. `problem` is the reason why the agent's
+    text is not a readable call: it never reached the environment, and a replay skips it. A replay also skips a
+    submitted answer, a call that is not `executed`. `cut` is the reason why an attempt made here was aborted in that
+    turn; no format of runs has it. `injected` is the disturbance of the call, which a replay repeats.
     """
 
     kind: Literal["user", "message", "call"]
@@ -179,7 +191,7 @@ class RunStep(Frozen):
 
 
 class RunRecord(Frozen):
-    """A recorded attempt. `recorded_reward` is what its own system gave; None where it gave none."""
+    """Recorded attempt. `recorded_reward` is the reward of its own system; None if it gave none."""
 
     environment_key: str
     task_key: str
@@ -198,10 +210,10 @@ class RunRecord(Frozen):
 
 
 class ForeignStep(Frozen):
-    """One step of a run that has no environment here: what the system said, the user or the agent, or one call.
+    """One step of a run that has no environment here: a message of the system, the user or the agent, or one call.
 
-    `recorded` is what came of a call; of a `system` step that is an observation it is the text itself, in `content`.
-    `details` is what the record says besides: its number, time, model, metrics, and what was left out of it.
+    `recorded` is the result of a call; a `system` step that is an observation has its text in `content`. `details` are
+    further data of the record: its number, time, model, metrics, and the parts omitted from it.
     """
 
     kind: Literal["system", "user", "message", "call"]
@@ -215,9 +227,9 @@ class ForeignStep(Frozen):
 
 
 class ForeignRun(Frozen):
-    """A run that was recorded elsewhere, in an environment that is not here: it can be read, and not executed.
+    """Run recorded elsewhere, in an environment that does not exist here: it can be read, but not executed.
 
-    `about` is what its record says of itself: format, agent, tools that were offered, metrics, what was left out.
+    `about` holds the metadata of its record: format, agent, offered tools, metrics, omitted parts.
     """
 
     title: str
@@ -230,8 +242,9 @@ class ForeignRun(Frozen):
 
 
 class ToolSpec(Frozen):
-    """A tool as a specification describes it: nothing runs. `parameters` is a JSON schema, a list of
-    `{name, type, required}`, or None where the file had neither."""
+    """Tool as a specification describes it, without code. `parameters` is a JSON schema, a list of `{name, type,
+    required}`, or None if the file had neither.
+    """
 
     name: str
     description: str = ""
@@ -239,7 +252,7 @@ class ToolSpec(Frozen):
 
 
 class Workflow(Frozen):
-    """A piece of work that requirements describe: its steps in order, and what else they say of it."""
+    """Workflow that requirements describe: its steps in order, and further text about it."""
 
     name: str
     about: str = ""
@@ -247,11 +260,11 @@ class Workflow(Frozen):
 
 
 class ThemeRecord(Frozen):
-    """What an environment can be grown from: an MCP server's specification with its labels, a tool document, product
-    requirements with their `workflows`. `tasks` are texts that came with a set of tools.
+    """Source of an environment: an MCP server's specification with its labels, a tool document, or product requirements
+    with their `workflows`. `tasks` are texts that came with a set of tools.
 
-    `primary` is the label of the first level (empty where there is none), `secondary` are further labels of that
-    level, the most fitting first; `custom` is a label of its own. `usage` counts calls, None where it is not known.
+    `primary` is the label of the first level (empty if unknown), `secondary` are further labels of that level, the most
+    fitting first; `custom` is a label of its own. `usage` counts calls, None if it is not known.
     """
 
     key: str
@@ -272,7 +285,7 @@ class ThemeRecord(Frozen):
 
 
 class DocumentText(NamedTuple):
-    """What a document says of one theme, before it has a key and labels."""
+    """Content of a document about one theme, before it has a key and labels."""
 
     title: str
     about: str
@@ -282,7 +295,7 @@ class DocumentText(NamedTuple):
 
 
 class Failure(Frozen):
-    """A record that did not go in: where it stood and why."""
+    """Record that was not imported: its place and the reason."""
 
     place: str
     reason: str

@@ -1,11 +1,11 @@
-"""Conversations as records for supervised fine-tuning: what TRL and LlamaFactory read, one JSON object each.
+"""Conversations as records for supervised fine-tuning: one JSON object each, as TRL and LlamaFactory read them.
 
 `trl`: `messages` and `tools` as chat templates take them (arguments are objects, reasoning is `reasoning_content`).
 `sharegpt`: LlamaFactory's `conversations` with `system` and `tools` (a JSON string). `alpaca`: LlamaFactory's
-`instruction`, `output` and `history`, calls spelled in Qwen's tags, as EnvScaler's released data is.
+`instruction`, `output` and `history`, calls in Qwen's tags, as in EnvScaler's released data.
 
 With `mask_history` (EnvScaler, B.2) n turns of the agent become n records: each ends with one turn, the only one to be
-learnt, and the turns before it have lost their reasoning, as a thinking model's chat template would have it.
+learnt, and the turns before it have lost their reasoning, as in a thinking model's chat template.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pydantic import Field
 from synthesis.contracts import Frozen, Message, PromptStyle, Tool, ToolCall
 from synthesis.errors import FormatError
 from synthesis.formats.call_results import match_results
-from synthesis.formats.transcript import UNPARSED, text_of, turns_of
-from synthesis.formats.values import opened
+from synthesis.formats.transcript import UNPARSED, parse_turns, read_message_text
+from synthesis.formats.values import decode_json
 from synthesis.json_reader import MAX_DEPTH, require_usable
 
 SftFormat = Literal["trl", "sharegpt", "alpaca"]
@@ -35,9 +35,9 @@ BETWEEN_RESULTS = "\n</tool_response>\n<tool_response>\n"
 
 
 class Conversation(Frozen):
-    """What an agent saw and said, from the system message on, and the tools it was offered beside it.
+    """Messages that an agent saw and wrote, from the system message on, and the tools offered to it.
 
-    With a text style (`react`, `call`) the tools stand in the system message, calls and results in the words.
+    With a text style (`react`, `call`) the tools are in the system message, calls and results in the text.
     """
 
     messages: tuple[Message, ...]
@@ -46,7 +46,7 @@ class Conversation(Frozen):
 
 
 class Shape(Frozen):
-    """How records are written. Without `reasoning` none is."""
+    """Format of the records. Without `reasoning` none is written."""
 
     format: SftFormat = "trl"
     reasoning: bool = True
@@ -54,7 +54,7 @@ class Shape(Frozen):
 
 
 class _Side(Frozen):
-    """One side of an exchange, as LlamaFactory counts: what was put to the agent, or the agent's turn."""
+    """One side of an exchange in LlamaFactory's terms: the input of the agent, or the agent's turn."""
 
     tag: Literal["human", "observation", "gpt", "function_call"]
     words: str = ""
@@ -63,60 +63,69 @@ class _Side(Frozen):
     results: tuple[str, ...] = Field(default=())
 
 
-def records_of(conversation: Conversation, shape: Shape) -> Iterator[dict[str, Any]]:
-    """The records of one conversation, none where the agent said nothing. Raises FormatError where it fits no record
-    of this format."""
-    kept = [_in_style(message, conversation.style) for message in conversation.messages]
+def build_sft_records(conversation: Conversation, shape: Shape) -> Iterator[dict[str, Any]]:
+    """Yield the records of one conversation, none if the agent said nothing. Raise FormatError if it fits no record of
+    this format.
+    """
+    styled_messages = [_strip_text_calls(message, conversation.style) for message in conversation.messages]
     tools = conversation.tools if conversation.style == "tools" else ()
-    # LlamaFactory is told by a setting beside the file; whoever has the file alone, by a column.
+    # LlamaFactory reads a setting outside the file; the column is for users who have only the file.
     masked = {"mask_history": True} if shape.mask_history else {}
-    for messages in _parts(kept, shape):
+    for messages in _split_parts(styled_messages, shape):
         if shape.format == "trl":
-            record = _trl(messages, tools, shape)
+            record = _build_trl_record(messages, tools, shape)
         elif shape.format == "sharegpt":
-            record = _sharegpt(messages, tools) | masked
+            record = _build_sharegpt_record(messages, tools) | masked
         else:
-            record = _alpaca(messages, tools) | masked
+            record = _build_alpaca_record(messages, tools) | masked
         require_usable(record, "", most_levels=RECORD_LEVELS)
         yield record
 
 
-def loading(shape: Shape, file: str) -> dict[str, Any]:
-    """What a trainer must be told beside the file: without it LlamaFactory reads neither the system message nor the
-    tools, and learns the turns before the last as well."""
+def build_loading_config(shape: Shape, file: str) -> dict[str, Any]:
+    """Return the settings that a trainer needs with the file.
+
+    Without them LlamaFactory reads neither the system message nor the tools, and learns the turns before the last as
+    well.
+    """
     if shape.format == "trl":
         return {}
     columns = ("system", "tools")
     if shape.format == "sharegpt":
-        named = {"messages": "conversations", **{column: column for column in columns}}
+        column_names = {"messages": "conversations", **{column: column for column in columns}}
     else:
-        named = {"prompt": "instruction", "query": "input", "response": "output"}
-        named |= {column: column for column in (*columns, "history")}
-    entry = {"file_name": file, "formatting": shape.format, "columns": named}
+        column_names = {"prompt": "instruction", "query": "input", "response": "output"}
+        column_names |= {column: column for column in (*columns, "history")}
+    entry = {"file_name": file, "formatting": shape.format, "columns": column_names}
     return {"dataset_info": {"train": entry}, "arguments": {"mask_history": shape.mask_history}}
 
 
-def spelled(record: dict[str, Any]) -> str:
-    """A record as one line."""
+def format_record_line(record: dict[str, Any]) -> str:
+    """Return a record as one line."""
     return json.dumps(record) + "\n"
 
 
-def turns(conversation: Conversation) -> int:
-    """How many turns the agent took."""
+def count_turns(conversation: Conversation) -> int:
+    """Count the turns of the agent."""
     return sum(message.role == "assistant" for message in conversation.messages)
 
 
 def read_conversation(messages: Any, tools: Any, place: str = "") -> Conversation:
-    """A conversation in OpenAI's spelling, as other systems record it. Raises FormatError: it is malformed, or does not
-    begin with a system message, so that nobody knows what the agent was told."""
+    """Return a conversation in OpenAI's spelling, as other systems record it.
+
+    Raise FormatError if it is malformed, or does not begin with a system message, so that the agent's instructions are
+    unknown.
+    """
     if not isinstance(messages, list) or not isinstance(messages[0] if messages else None, dict):
         raise FormatError(f"{place}messages", "no conversation is stored")
     if messages[0].get("role") not in ("system", "developer"):
         raise FormatError(f"{place}messages", "what the agent was told first (the system message) is not stored")
-    kept = [Message(role="system", content=text_of(messages[0].get("content"), f"{place}messages[0]"))]
-    for number, turn in enumerate(turns_of(messages, f"{place}messages"), 1):
+    read_messages = [
+        Message(role="system", content=read_message_text(messages[0].get("content"), f"{place}messages[0]"))
+    ]
+    for number, turn in enumerate(parse_turns(messages, f"{place}messages"), 1):
         if turn.role == "user":
-            kept.append(Message(role="user", content=turn.content))
+            read_messages.append(Message(role="user", content=turn.content))
             continue
         calls = []
         for index, call in enumerate(turn.calls, 1):
@@ -125,13 +134,16 @@ def read_conversation(messages: Any, tools: Any, place: str = "") -> Conversatio
             calls.append(ToolCall(id=identity, name=call.tool, arguments=call.arguments, error=error))
         reply = Message(role="assistant", content=turn.content, reasoning=turn.reasoning, tool_calls=tuple(calls))
         results = [(tool_call.id, call.result) for tool_call, call in zip(calls, turn.calls, strict=True)]
-        kept += [reply, *(Message(role="tool", content=r, tool_call_id=i) for i, r in results if r is not None)]
-    return Conversation(messages=tuple(kept), tools=read_tools(tools, place))
+        read_messages += [
+            reply,
+            *(Message(role="tool", content=r, tool_call_id=i) for i, r in results if r is not None),
+        ]
+    return Conversation(messages=tuple(read_messages), tools=read_tools(tools, place))
 
 
 def read_tools(tools: Any, place: str = "") -> tuple[Tool, ...]:
-    """Tools in OpenAI's spelling. Raises FormatError."""
-    listed = opened(tools, f"{place}tools")
+    """Return tools in OpenAI's spelling. Raise FormatError if they are malformed."""
+    listed = decode_json(tools, f"{place}tools")
     if not isinstance(listed, list):
         raise FormatError(f"{place}tools", "the tools that the agent was offered are not stored")
     offered = []
@@ -140,45 +152,45 @@ def read_tools(tools: Any, place: str = "") -> tuple[Tool, ...]:
         parameters = inner.get("parameters") if isinstance(inner, dict) else None
         if not isinstance(inner, dict) or not isinstance(inner.get("name"), str) or not isinstance(parameters, dict):
             raise FormatError(f"{place}tools[{index}]", "a tool needs a name and the schema of its parameters")
-        described = text_of(inner.get("description"), f"{place}tools[{index}].description")
+        described = read_message_text(inner.get("description"), f"{place}tools[{index}].description")
         offered.append(Tool(name=inner["name"], description=described, parameters=parameters))
     return tuple(offered)
 
 
-def _in_style(message: Message, style: PromptStyle) -> Message:
-    """In a text style the calls stand in the words already."""
+def _strip_text_calls(message: Message, style: PromptStyle) -> Message:
+    """Return the message without calls in a text style, in which the text already has them."""
     return message if style == "tools" else message.model_copy(update={"tool_calls": ()})
 
 
-def _parts(messages: list[Message], shape: Shape) -> Iterator[list[Message]]:
-    """The conversation up to the agent's last turn; with `mask_history` up to each of them."""
+def _split_parts(messages: list[Message], shape: Shape) -> Iterator[list[Message]]:
+    """Yield the conversation up to the agent's last turn; with `mask_history` up to each of them."""
     ends = [number for number, message in enumerate(messages, 1) if message.role == "assistant"]
     for end in ends if shape.mask_history else ends[-1:]:
         part = messages[:end]
         earlier = part[:-1]
         if shape.mask_history or not shape.reasoning:
-            earlier = [_without_reasoning(message) for message in earlier]
-        yield [*earlier, part[-1] if shape.reasoning else _without_reasoning(part[-1])]
+            earlier = [_drop_reasoning(message) for message in earlier]
+        yield [*earlier, part[-1] if shape.reasoning else _drop_reasoning(part[-1])]
 
 
-def _without_reasoning(message: Message) -> Message:
+def _drop_reasoning(message: Message) -> Message:
     return message.model_copy(update={"reasoning": ""}) if message.reasoning else message
 
 
-def _trl(messages: list[Message], tools: Sequence[Tool], shape: Shape) -> dict[str, Any]:
+def _build_trl_record(messages: list[Message], tools: Sequence[Tool], shape: Shape) -> dict[str, Any]:
     written: list[dict[str, Any]] = []
     turn: tuple[ToolCall, ...] = ()
     for answered in match_results(messages):
         turn = turn if answered.message.role == "tool" else answered.message.tool_calls
-        written.append(_trl_message(answered.message, "" if answered.call is None else turn[answered.call].name))
-    listed = [{"type": "function", "function": about} for about in _about(tools)]
+        written.append(_build_trl_message(answered.message, "" if answered.call is None else turn[answered.call].name))
+    listed = [{"type": "function", "function": about} for about in _describe_tools(tools)]
     if shape.mask_history:
         return {"prompt": written[:-1], "completion": written[-1:], "tools": listed}
     return {"messages": written, "tools": listed}
 
 
-def _trl_message(message: Message, tool: str) -> dict[str, Any]:
-    """`tool` is the one whose result the message is."""
+def _build_trl_message(message: Message, tool: str) -> dict[str, Any]:
+    """Return a message as TRL reads it. `tool` is the tool whose result the message is."""
     written: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "tool":
         return written | {"tool_call_id": message.tool_call_id} | ({"name": tool} if tool else {})
@@ -187,79 +199,90 @@ def _trl_message(message: Message, tool: str) -> dict[str, Any]:
     if message.tool_calls:
         written["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in map(_readable, message.tool_calls)
+            for call in map(_require_readable, message.tool_calls)
         ]
     return written
 
 
-def _about(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+def _describe_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     return [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
 
 
-def _readable(call: ToolCall) -> ToolCall:
+def _require_readable(call: ToolCall) -> ToolCall:
     if call.error or not call.name:
         raise FormatError(f"the call of {call.name or 'a tool without a name'}", call.error or "it names no tool")
     return call
 
 
-def _sharegpt(messages: list[Message], tools: Sequence[Tool]) -> dict[str, Any]:
-    system, sides = _sides(messages)
-    conversations = [{"from": side.tag, "value": _sharegpt_value(side)} for side in sides]
-    return {"conversations": conversations, "system": system, "tools": json.dumps(_about(tools), ensure_ascii=False)}
+def _build_sharegpt_record(messages: list[Message], tools: Sequence[Tool]) -> dict[str, Any]:
+    system, sides = _build_sides(messages)
+    conversations = [{"from": side.tag, "value": _format_sharegpt_value(side)} for side in sides]
+    return {
+        "conversations": conversations,
+        "system": system,
+        "tools": json.dumps(_describe_tools(tools), ensure_ascii=False),
+    }
 
 
-def _sharegpt_value(side: _Side) -> str:
+def _format_sharegpt_value(side: _Side) -> str:
     if side.tag == "observation":
         return BETWEEN_RESULTS.join(side.results)
-    thought = _thought(side.reasoning)
+    thought = _format_thought(side.reasoning)
     if not side.calls:
         return thought + side.words
-    made = [{"name": call.name, "arguments": call.arguments} for call in side.calls]
-    calls = _json_text(made if len(made) > 1 else made[0])
-    # LlamaFactory takes words beside a call only where the call stands in tags.
+    call_objects = [{"name": call.name, "arguments": call.arguments} for call in side.calls]
+    calls = _dump_untagged_json(call_objects if len(call_objects) > 1 else call_objects[0])
+    # LlamaFactory accepts words with a call only if the call is in tags.
     return f"{thought}{side.words}\n<tool_call>{calls}</tool_call>" if side.words else thought + calls
 
 
-def _alpaca(messages: list[Message], tools: Sequence[Tool]) -> dict[str, Any]:
-    system, sides = _sides(messages)
-    pairs = [[_alpaca_text(put), _alpaca_text(reply)] for put, reply in zip(sides[::2], sides[1::2], strict=True)]
+def _build_alpaca_record(messages: list[Message], tools: Sequence[Tool]) -> dict[str, Any]:
+    system, sides = _build_sides(messages)
+    pairs = [
+        [_format_alpaca_text(put), _format_alpaca_text(reply)]
+        for put, reply in zip(sides[::2], sides[1::2], strict=True)
+    ]
     return {
         "instruction": pairs[-1][0],
         "input": "",
         "output": pairs[-1][1],
         "system": system,
-        "tools": json.dumps(_about(tools), ensure_ascii=False),
+        "tools": json.dumps(_describe_tools(tools), ensure_ascii=False),
         "history": pairs[:-1],
     }
 
 
-def _alpaca_text(side: _Side) -> str:
+def _format_alpaca_text(side: _Side) -> str:
     if side.tag == "observation":
         return "\n".join(f"<tool_response>\n{result}\n</tool_response>" for result in side.results)
-    made = [_json_text({"name": call.name, "arguments": call.arguments}) for call in side.calls]
-    calls = [f"<tool_call>\n{text}\n</tool_call>" for text in made]
-    return _thought(side.reasoning) + "\n".join(part for part in (side.words, *calls) if part)
+    call_texts = [_dump_untagged_json({"name": call.name, "arguments": call.arguments}) for call in side.calls]
+    calls = [f"<tool_call>\n{text}\n</tool_call>" for text in call_texts]
+    return _format_thought(side.reasoning) + "\n".join(part for part in (side.words, *calls) if part)
 
 
-def _json_text(value: Any) -> str:
-    """JSON in which no tag is spelled: `<` of one is escaped, so that an argument cannot end its call."""
+def _dump_untagged_json(value: Any) -> str:
+    """Return JSON in which no tag is spelled: the `<` of a tag is escaped, so that an argument cannot end its call."""
     return _TAG.sub(r"\\u003c", json.dumps(value, ensure_ascii=False))
 
 
 def _require_untagged(number: int, message: Message) -> None:
     """Raise FormatError if words, reasoning or a result spell a tag that would be read as the end of them."""
-    own = (message.content, message.reasoning) if message.role in ("assistant", "tool") else ()
-    found = next((tag for text in own for tag in re.findall(r"</?(?:tool_call|tool_response|think)>", text)), "")
-    if found:
-        raise FormatError(f"message {number}", f"spells {found}, which this format reads as a mark; take trl")
+    own_texts = (message.content, message.reasoning) if message.role in ("assistant", "tool") else ()
+    found_tag = next(
+        (tag for text in own_texts for tag in re.findall(r"</?(?:tool_call|tool_response|think)>", text)), ""
+    )
+    if found_tag:
+        raise FormatError(f"message {number}", f"spells {found_tag}, which this format reads as a mark; take trl")
 
 
-def _thought(reasoning: str) -> str:
+def _format_thought(reasoning: str) -> str:
     return f"<think>\n{reasoning.strip()}\n</think>\n\n" if reasoning.strip() else ""
 
 
-def _sides(messages: list[Message]) -> tuple[str, list[_Side]]:
-    """The system message, and what was put to the agent and what it said in strict alternation. Raises FormatError."""
+def _build_sides(messages: list[Message]) -> tuple[str, list[_Side]]:
+    """Return the system message, and the agent's inputs and turns in strict alternation. Raise FormatError if they do
+    not alternate.
+    """
     system = messages[0].content if messages and messages[0].role == "system" else ""
     sides: list[_Side] = []
     for number, message in enumerate(messages, 1):
@@ -269,7 +292,7 @@ def _sides(messages: list[Message]) -> tuple[str, list[_Side]]:
         if message.role == "tool" and before is not None and before.tag == "observation":
             sides[-1] = before.model_copy(update={"results": (*before.results, message.content)})
             continue
-        side = _side(message)
+        side = _build_side(message)
         if (side.tag in ("gpt", "function_call")) != (len(sides) % 2 == 1):
             raise FormatError(f"message {len(sides) + 1}", "agent and user (or tool) must take turns in this format")
         sides.append(side)
@@ -278,7 +301,7 @@ def _sides(messages: list[Message]) -> tuple[str, list[_Side]]:
 
 
 def _require_whole_results(sides: Sequence[_Side]) -> None:
-    """Raise FormatError if a turn's calls have fewer or more results: here nothing but their order tells them apart."""
+    """Raise FormatError if a turn's calls have fewer or more results: here only their order distinguishes them."""
     for number, (turn, answer) in enumerate(pairwise(sides), 1):
         if answer.tag == "observation" and len(answer.results) != len(turn.calls):
             raise FormatError(
@@ -286,11 +309,11 @@ def _require_whole_results(sides: Sequence[_Side]) -> None:
             )
 
 
-def _side(message: Message) -> _Side:
+def _build_side(message: Message) -> _Side:
     if message.role == "tool":
         return _Side(tag="observation", results=(message.content,))
     if message.role != "assistant":
         return _Side(tag="human", words=message.content)
-    calls = tuple(map(_readable, message.tool_calls))
+    calls = tuple(map(_require_readable, message.tool_calls))
     tag: Literal["gpt", "function_call"] = "function_call" if calls else "gpt"
     return _Side(tag=tag, words=message.content, reasoning=message.reasoning, calls=calls)

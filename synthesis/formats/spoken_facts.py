@@ -1,4 +1,4 @@
-"""Facts that an imported task wants said: `contains`, a list of texts, each a substring of the agent's last words.
+"""Facts that the agent of an imported task must state: `contains`, a list of substrings of the agent's last message.
 
 The rule is the source's own (tau2's communicated facts) and weak: a denial of the fact passes as well. Tasks that are
 made here have an answer form instead.
@@ -11,7 +11,7 @@ from typing import Any
 
 from synthesis.contracts import CheckRecord
 from synthesis.errors import FormatError
-from synthesis.formats.values import list_field, shorten
+from synthesis.formats.values import read_list_field, shorten_text
 
 MOST_FACTS = 50
 FACT_CHARS = 500
@@ -21,8 +21,8 @@ _TAIL = " in (answer or '').lower()\n"
 
 
 def read_facts(raw: Mapping[str, Any], place: str) -> tuple[str, ...]:
-    """Read the facts in a task's record, empty if it has none. Raises FormatError."""
-    listed = list_field(dict(raw), "contains", place)
+    """Read the facts of a task's record; empty if it has none. Raise FormatError if they are invalid."""
+    listed = read_list_field(dict(raw), "contains", place)
     if len(listed) > MOST_FACTS:
         raise FormatError(f"{place}.contains", f"{len(listed)} texts; at most {MOST_FACTS} are allowed")
     for index, fact in enumerate(listed):
@@ -36,18 +36,18 @@ def read_facts(raw: Mapping[str, Any], place: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(listed))
 
 
-def fact_checks(facts: Sequence[str]) -> tuple[CheckRecord, ...]:
-    """Return a check for each fact: whether it stands in the agent's last words, whatever their case."""
+def build_fact_checks(facts: Sequence[str]) -> tuple[CheckRecord, ...]:
+    """Return a check for each fact: it tests if the agent's last message contains it, ignoring case."""
     return tuple(
-        CheckRecord(label=f"The agent said: {shorten(fact, 200)}", source=f"{_HEAD}{fact.lower()!r}{_TAIL}")
+        CheckRecord(label=f"The agent said: {shorten_text(fact, 200)}", source=f"{_HEAD}{fact.lower()!r}{_TAIL}")
         for fact in facts
     )
 
 
-def with_fact_checks(own: Sequence[CheckRecord], facts: Sequence[str]) -> tuple[CheckRecord, ...]:
-    """Return the checks of a task and behind them those of its facts, each source once."""
-    known = {check.source for check in own}
-    return (*own, *(check for check in fact_checks(facts) if check.source not in known))
+def add_fact_checks(own: Sequence[CheckRecord], facts: Sequence[str]) -> tuple[CheckRecord, ...]:
+    """Return the checks of a task followed by those of its facts, each source once."""
+    own_sources = {check.source for check in own}
+    return (*own, *(check for check in build_fact_checks(facts) if check.source not in own_sources))
 
 
 def is_fact_check(source: str) -> bool:

@@ -1,8 +1,8 @@
-"""Task sets: a file of tasks that people or models wrote, in; one text each out, or why there is none.
+"""Task sets: a file of tasks written by people or models in, one text or failure for each out.
 
-An entry is a text, or an object with its task under `task`, `instruction` (with Alpaca's `input`), `query` or
-`messages` (the first words of the user). Lenient about form, strict about meaning: two different texts in one record
-are a question that is not answered by guessing.
+An entry is a text, or an object with its task under "task", "instruction" (with Alpaca's "input"), "query" or
+"messages" (the first message of the user). Lenient about form, strict about meaning: a record with two different texts
+is refused instead of guessed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from synthesis.errors import FormatError
 from synthesis.formats.files import (
     Entry,
     UnreadableFile,
-    decode,
+    decode_content,
     parse_entries,
 )
 from synthesis.formats.records import Failure
-from synthesis.formats.values import clean, list_field, read_or_fail, record_of, text_field
-from synthesis.json_reader import json_type, require_usable
+from synthesis.formats.values import clean_text, read_list_field, read_or_fail, read_text_field, require_record
+from synthesis.json_reader import get_json_type, require_usable
 
 MAX_FILE_BYTES = 128 << 20
 """Unpacked."""
@@ -37,40 +37,44 @@ PERSON = ("user", "human")
 
 
 class SourceTask(Frozen):
-    """A task as it stood in a task set. `key` is `task-` and 16 hex digits of the text's SHA-256."""
+    """Task as read from a task set. `key` is `task-` and 16 hex digits of the text's SHA-256."""
 
     key: str
     text: str
 
 
 def parse_tasks(content: bytes, name: str) -> list[Entry]:
-    """The entries of an uploaded file; of plain text (by its name) every line is one.
+    """Return the entries of an uploaded file; every line of plain text (by its name) is one.
 
-    Raises `UnreadableFile` with a sentence a person can act on.
+    Raise `UnreadableFile` with a sentence that a user can act on.
     """
     if name.lower().removesuffix(".gz").endswith(PLAIN):
-        text = decode(content, name, MAX_FILE_BYTES)
+        text = decode_content(content, name, MAX_FILE_BYTES)
         lines = [Entry(f"line {at}", line) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
         if not lines:
             raise UnreadableFile(f"{name}: the file is empty.")
-        return bounded(lines, name)
-    return bounded(parse_entries(content, name, limit=MAX_FILE_BYTES), name)
+        return bound_entries(lines, name)
+    return bound_entries(parse_entries(content, name, limit=MAX_FILE_BYTES), name)
 
 
 def read_tasks(file: IO[bytes], name: str, most_bytes: int) -> Iterator[list[str]]:
-    """[place, text, why it is none] of each entry, as the process that reads the file gives it on.
+    """Yield [place, text, reason of failure] of each entry, as passed on by the process that reads the file.
 
-    Raises as `parse_tasks`.
+    Raise the same errors as `parse_tasks`.
     """
     content = file.read()
-    if "\x00" in decode(content, name, most_bytes):
+    if "\x00" in decode_content(content, name, most_bytes):
         raise UnreadableFile(f"{name}: not a text file (it holds NUL characters).")
-    for place, one in tasks(parse_tasks(content, name)):
-        yield [clean(place), "", one.reason] if isinstance(one, Failure) else [clean(place), one.text, ""]
+    for place, outcome in read_source_tasks(parse_tasks(content, name)):
+        yield (
+            [clean_text(place), "", outcome.reason]
+            if isinstance(outcome, Failure)
+            else [clean_text(place), outcome.text, ""]
+        )
 
 
-def bounded(entries: list[Entry], name: str) -> list[Entry]:
-    """The entries, if there are not too many of them; a file that is one record is one entry."""
+def bound_entries(entries: list[Entry], name: str) -> list[Entry]:
+    """Return the entries, one if the file is a single record. Raise `UnreadableFile` if there are too many of them."""
     if len(entries) > MAX_TASKS:
         raise UnreadableFile(f"{name}: {len(entries)} tasks; split it into files of {MAX_TASKS} at most.")
     keys = {entry.key for entry in entries}
@@ -79,41 +83,45 @@ def bounded(entries: list[Entry], name: str) -> list[Entry]:
     return entries
 
 
-def tasks(entries: list[Entry]) -> Iterator[tuple[str, SourceTask | Failure]]:
-    """Each entry's place with its task, or with the reason why it is none. A text that came before is none."""
-    seen: dict[str, str] = {}
+def read_source_tasks(entries: list[Entry]) -> Iterator[tuple[str, SourceTask | Failure]]:
+    """Yield each entry's place with its task, or with the reason of its failure. A repeated text fails."""
+    first_places: dict[str, str] = {}
     for entry in entries:
-        outcome = read_or_fail(task, entry)
+        outcome = read_or_fail(read_source_task, entry)
         if isinstance(outcome, SourceTask):
-            first = seen.setdefault(outcome.key, entry.place)
+            first = first_places.setdefault(outcome.key, entry.place)
             if first != entry.place:
-                reason = f"the same task already stands at {clean(first)} in this file"
-                outcome = Failure(place=clean(entry.place), reason=reason)
+                reason = f"the same task already stands at {clean_text(first)} in this file"
+                outcome = Failure(place=clean_text(entry.place), reason=reason)
         yield entry.place, outcome
 
 
-def task(entry: Entry) -> SourceTask:
-    """One task. Raises `FormatError`."""
+def read_source_task(entry: Entry) -> SourceTask:
+    """Read one task. Raise `FormatError` if it is invalid."""
     require_usable(entry.value, entry.place, broken_text=True)
-    text = entry.value if isinstance(entry.value, str) else _text(record_of(entry.value, entry.place), entry.place)
-    text = clean(text).strip()
+    text = (
+        entry.value
+        if isinstance(entry.value, str)
+        else _read_task_text(require_record(entry.value, entry.place), entry.place)
+    )
+    text = clean_text(text).strip()
     if len(text) < LEAST_CHARACTERS:
         raise FormatError(entry.place, f"a text of {len(text)} characters is no task" if text else "empty")
     if len(text) > MAX_TASK_CHARACTERS:
         raise FormatError(entry.place, f"a task of {len(text)} characters; {MAX_TASK_CHARACTERS} are allowed")
-    return SourceTask(key=task_key(text), text=text)
+    return SourceTask(key=build_task_key(text), text=text)
 
 
-def task_key(text: str) -> str:
+def build_task_key(text: str) -> str:
     return f"task-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _text(record: dict[str, Any], place: str) -> str:
-    texts = {name: text_field(record, name, place).strip() for name in FIELDS}
+def _read_task_text(record: dict[str, Any], place: str) -> str:
+    texts = {name: read_text_field(record, name, place).strip() for name in FIELDS}
     if texts["instruction"]:
-        more = text_field(record, "input", place).strip()
-        texts["instruction"] += f"\n\n{more}" if more else ""
-    texts |= {name: _first_words(record, name, place) for name in TALKS if record.get(name)}
+        input_text = read_text_field(record, "input", place).strip()
+        texts["instruction"] += f"\n\n{input_text}" if input_text else ""
+    texts |= {name: _read_first_words(record, name, place) for name in TALKS if record.get(name)}
     filled = {name: text for name, text in texts.items() if text}
     if not filled:
         raise FormatError(place, f"no task: none of {', '.join((*FIELDS, *TALKS))} says one")
@@ -122,25 +130,25 @@ def _text(record: dict[str, Any], place: str) -> str:
     return next(iter(filled.values()))
 
 
-def _first_words(record: dict[str, Any], name: str, place: str) -> str:
-    """What the user says first: OpenAI's `role` and `content`, or ShareGPT's `from` and `value`."""
-    for index, message in enumerate(list_field(record, name, place)):
+def _read_first_words(record: dict[str, Any], name: str, place: str) -> str:
+    """Return the first message of the user: OpenAI's `role` and `content`, or ShareGPT's `from` and `value`."""
+    for index, message in enumerate(read_list_field(record, name, place)):
         where = f"{place}.{name}[{index}]"
-        turn = record_of(message, where)
+        turn = require_record(message, where)
         if (turn.get("role") or turn.get("from")) in PERSON:
             content = turn.get("content", turn.get("value"))
             return (
-                _parts(content, where)
+                _join_text_parts(content, where)
                 if isinstance(content, list)
-                else text_field({"content": content}, "content", where)
+                else read_text_field({"content": content}, "content", where)
             )
     raise FormatError(f"{place}.{name}", "no message of a user")
 
 
-def _parts(content: list[Any], where: str) -> str:
-    """Content in parts: only their texts say something here."""
+def _join_text_parts(content: list[Any], where: str) -> str:
+    """Return the joined texts of content in parts; other parts are ignored."""
     for part in content:
         if not isinstance(part, dict | str):
-            raise FormatError(f"{where}.content", f"expected text or parts, found a {json_type(part)}")
-    texts = [part if isinstance(part, str) else text_field(part, "text", where) for part in content]
+            raise FormatError(f"{where}.content", f"expected text or parts, found a {get_json_type(part)}")
+    texts = [part if isinstance(part, str) else read_text_field(part, "text", where) for part in content]
     return "\n".join(text for text in texts if text)

@@ -1,4 +1,4 @@
-"""An agent's conversation as turns: text, reasoning and calls with their results, whatever dialect it is in."""
+"""Conversation of an agent as turns: text, reasoning and calls with their results, in any dialect."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from synthesis.contracts import Injection
 from synthesis.errors import FormatError
-from synthesis.formats.values import clean
-from synthesis.json_reader import json_type, read_json, require_usable
+from synthesis.formats.values import clean_text
+from synthesis.json_reader import get_json_type, read_json, require_usable
 
 THINK = re.compile(r"^\s*<think(?:ing)?>(.*?)</think(?:ing)?>\s*", re.DOTALL)
 CALL_OPENS = re.compile(r"<tool_call>\s*(?=\{)")
@@ -49,115 +49,116 @@ class Turn:
     calls: list[RecordedCall] = field(default_factory=list)
 
 
-def turns_of(messages: list[Any], place: str) -> list[Turn]:
-    """The turns of a conversation; system messages are no turns, tool messages go to their calls."""
+def parse_turns(messages: list[Any], place: str) -> list[Turn]:
+    """Return the turns of a conversation without system messages; tool messages become results of their calls."""
     turns: list[Turn] = []
     unanswered = _UnansweredCalls()
     for index, message in enumerate(messages):
         where = f"{place}[{index}]"
         if not isinstance(message, dict):
-            raise FormatError(where, f"expected an object, found a {json_type(message)}")
+            raise FormatError(where, f"expected an object, found a {get_json_type(message)}")
         role = message.get("role") if isinstance(message.get("role"), str) else ""
-        content = text_of(message.get("content"), f"{where}.content")
-        response = _response(content) if role == "user" else None
+        content = read_message_text(message.get("content"), f"{where}.content")
+        response = _extract_response(content) if role == "user" else None
         if role in {"tool", "function"} or (response is not None and turns and turns[-1].calls):
             result = content if response is None else response
             unanswered.answer(str(message.get("tool_call_id") or ""), result)
         elif role == "assistant":
-            turns.append(_assistant(message, content, where))
+            turns.append(_parse_assistant_turn(message, content, where))
             unanswered.begin_turn(turns[-1].calls)
         elif role == "user":
             turns.append(Turn("user", content))
             unanswered.begin_turn([])
         elif role not in {"system", "developer"}:
-            raise FormatError(f"{where}.role", f"unknown role {clean(str(message.get('role')))[:40]!r}")
+            raise FormatError(f"{where}.role", f"unknown role {clean_text(str(message.get('role')))[:40]!r}")
     return turns
 
 
-def told_user(words: Iterable[str], conversational: bool) -> str:
-    """The answer that checks look at, of what an agent said in its turns: its last words, and in a conversation all
-    that the user was told, whenever it was."""
+def build_spoken_answer(words: Iterable[str], conversational: bool) -> str:
+    """Return the answer that checks read: the agent's last message, or in a conversation all its messages."""
     spoken = [text for text in words if text.strip()]
     return "\n\n".join(spoken if conversational else spoken[-1:])
 
 
-def text_of(value: Any, place: str) -> str:
-    """Message content: text, null, or a list of parts of which the text is taken."""
+def read_message_text(value: Any, place: str) -> str:
+    """Return message content as text: a text, null, or the text parts of a list."""
     if isinstance(value, list):
         parts = [part.get("text") if isinstance(part, dict) else part for part in value]
-        return clean("\n".join(part for part in parts if isinstance(part, str)))
+        return clean_text("\n".join(part for part in parts if isinstance(part, str)))
     if value is not None and not isinstance(value, str):
-        raise FormatError(place, f"expected text, found a {json_type(value)}")
-    return clean(value or "")
+        raise FormatError(place, f"expected text, found a {get_json_type(value)}")
+    return clean_text(value or "")
 
 
-def _assistant(message: dict[str, Any], content: str, place: str) -> Turn:
+def _parse_assistant_turn(message: dict[str, Any], content: str, place: str) -> Turn:
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     thought = THINK.match(content)
     if thought:
         content = content[thought.end() :]
         reasoning = reasoning or thought[1].strip()
     if not isinstance(reasoning, str):
-        raise FormatError(f"{place}.reasoning", f"expected text, found a {json_type(reasoning)}")
+        raise FormatError(f"{place}.reasoning", f"expected text, found a {get_json_type(reasoning)}")
     listed = message.get("tool_calls")
     if listed is None and isinstance(message.get("function_call"), dict):
         listed = [{"function": message["function_call"]}]
     if not isinstance(listed, list | None):
-        raise FormatError(f"{place}.tool_calls", f"expected a list, found a {json_type(listed)}")
-    calls = [_call(item) for item in listed or []]
+        raise FormatError(f"{place}.tool_calls", f"expected a list, found a {get_json_type(listed)}")
+    calls = [_parse_call(item) for item in listed or []]
     if not calls and "<tool_call>" in content:
-        texts, rest = _written_calls(content)
-        calls = [_call(text) for text in texts]
+        texts, rest = _extract_calls(content)
+        calls = [_parse_call(text) for text in texts]
         content = rest.strip() if calls else content
-    return Turn("assistant", content, clean(reasoning), calls)
+    return Turn("assistant", content, clean_text(reasoning), calls)
 
 
-def _call(item: Any) -> RecordedCall:
-    written = _usable(item) if isinstance(item, str) else item
+def _parse_call(item: Any) -> RecordedCall:
+    written = _parse_usable(item) if isinstance(item, str) else item
     inner = written.get("function", written) if isinstance(written, dict) else None
     if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
-        return unreadable(item)
+        return build_unreadable_call(item)
     item = written
     identity = item.get("id")
-    arguments = arguments_of(inner.get("arguments"))
-    return RecordedCall(clean(inner["name"])[:200], arguments, identity if isinstance(identity, str) else "")
+    arguments = parse_arguments(inner.get("arguments"))
+    return RecordedCall(clean_text(inner["name"])[:200], arguments, identity if isinstance(identity, str) else "")
 
 
-def unreadable(written: Any) -> RecordedCall:
-    """What an agent wrote where a call was due, kept as it stands; its name as far as it says one."""
+def build_unreadable_call(written: Any) -> RecordedCall:
+    """Return a call with the text that an agent wrote instead of a readable one, and its name as far as it has one."""
     text = written if isinstance(written, str) else json.dumps(written)
-    named = NAMED.search(text, 0, READ_FOR_NAME)
+    name_match = NAMED.search(text, 0, READ_FOR_NAME)
     return RecordedCall(
-        clean(named[1]) if named else UNNAMED, {UNPARSED: clean(text)}, problem=_why_unreadable(written)
+        clean_text(name_match[1]) if name_match else UNNAMED,
+        {UNPARSED: clean_text(text)},
+        problem=_explain_unreadable(written),
     )
 
 
-def _why_unreadable(written: Any) -> str:
+def _explain_unreadable(written: Any) -> str:
     if not isinstance(written, str):
         return "It names no tool."
     if not written.strip():
         return "What it wrote is not in the record."
-    texts, _ = _written_calls(written)
+    texts, _ = _extract_calls(written)
     text = texts[0] if texts else written
     try:
         read_json(text)
     except FormatError as error:
-        return clean(f"It is {error}.")
+        return clean_text(f"It is {error}.")
     return "It is no JSON object that names a tool."
 
 
-def arguments_of(value: Any) -> dict[str, Any]:
-    """A call's arguments as an object. What is none stays visible, and the call fails as it did when recorded."""
+def parse_arguments(value: Any) -> dict[str, Any]:
+    """Return a call's arguments as an object. Text that is not one stays visible, and fails as in the recorded run."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}
-    arguments = _usable(value)
+    arguments = _parse_usable(value)
     if isinstance(arguments, dict):
         return arguments
-    return {UNPARSED: clean(value if isinstance(value, str) else json.dumps(value))}
+    return {UNPARSED: clean_text(value if isinstance(value, str) else json.dumps(value))}
 
 
-def _usable(written: Any) -> Any:
-    """JSON text read, or what was read of it already; None where it cannot be kept."""
+def _parse_usable(written: Any) -> Any:
+    """Return JSON text parsed, or an already parsed value; None if it cannot be kept."""
     try:
         if isinstance(written, str):
             return read_json(written)
@@ -167,17 +168,19 @@ def _usable(written: Any) -> Any:
     return written
 
 
-def _response(content: str) -> str | None:
-    """What stands in the one `<tool_response>` that a message consists of."""
+def _extract_response(content: str) -> str | None:
+    """Return the content of a message that consists of one `<tool_response>`; None for any other message."""
     opens, closes = RESPONSE
     bare = content.strip()
-    whole = bare.startswith(opens) and bare.endswith(closes) and len(bare) >= len(opens) + len(closes)
-    return bare[len(opens) : -len(closes)].strip() if whole else None
+    is_whole = bare.startswith(opens) and bare.endswith(closes) and len(bare) >= len(opens) + len(closes)
+    return bare[len(opens) : -len(closes)].strip() if is_whole else None
 
 
-def _written_calls(content: str) -> tuple[list[str], str]:
-    """(the objects in `<tool_call>{...}</tool_call>`, the text without them), in one pass: each from its brace to the
-    next brace with a closing tag behind it."""
+def _extract_calls(content: str) -> tuple[list[str], str]:
+    """Return the objects in `<tool_call>{...}</tool_call>`, and the text without them.
+
+    One pass: each object reaches from its brace to the next brace that a closing tag follows.
+    """
     closes = CALL_CLOSES.finditer(content)
     close = next(closes, None)
     texts, rest, at = [], [], 0
@@ -205,21 +208,23 @@ class _CallQueue:
         if call.id:
             self.by_id.setdefault(call.id, deque()).append(call)
 
-    def oldest(self) -> RecordedCall | None:
-        return _first_open(self.order)
+    def find_oldest(self) -> RecordedCall | None:
+        return _find_first_open(self.order)
 
-    def named(self, identity: str) -> RecordedCall | None:
-        return _first_open(self.by_id.get(identity, deque()))
+    def find_by_id(self, identity: str) -> RecordedCall | None:
+        return _find_first_open(self.by_id.get(identity, deque()))
 
 
-def _first_open(calls: deque[RecordedCall]) -> RecordedCall | None:
+def _find_first_open(calls: deque[RecordedCall]) -> RecordedCall | None:
     while calls and calls[0].result is not None:
         calls.popleft()
     return calls[0] if calls else None
 
 
 class _UnansweredCalls:
-    """Calls without a result. One goes to the call that it names, else to the last turn's first, else to the oldest."""
+    """Calls without a result. A result goes to the call that it names, else to the last turn's first, else to the
+    oldest.
+    """
 
     def __init__(self) -> None:
         self.last, self.older = _CallQueue(), _CallQueue()
@@ -233,6 +238,11 @@ class _UnansweredCalls:
             self.last.add(call)
 
     def answer(self, identity: str, content: str) -> None:
-        call = self.last.named(identity) or self.older.named(identity) or self.last.oldest() or self.older.oldest()
+        call = (
+            self.last.find_by_id(identity)
+            or self.older.find_by_id(identity)
+            or self.last.find_oldest()
+            or self.older.find_oldest()
+        )
         if call is not None:
             call.result = content

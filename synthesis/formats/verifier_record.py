@@ -1,8 +1,8 @@
 """Golden states and verification scripts in a task's record, under `verifier`.
 
-A golden state stands there as `{"kind": "golden", "state": ..., "equality": "roles", "volatile": [...]}`, with its
-state encoded; a script as `{"kind": "script", "source": ..., "assertions": [...]}`. Answer form, expected values and
-frame stand in the record beside it.
+A golden state is written as `{"kind": "golden", "state": ..., "equality": "roles", "volatile": [...]}`, with its state
+encoded; a script as `{"kind": "script", "source": ..., "assertions": [...]}`. Answer form, expected values and frame
+have fields of their own in the record.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from synthesis.contracts import AnswerField, Frame, GoldenVerifier, ScriptVerifier, Verifier
 from synthesis.errors import FormatError
-from synthesis.formats.answer_form import field_checks
-from synthesis.json_reader import json_type
-from synthesis.syntax import parse
+from synthesis.formats.answer_form import build_field_checks
+from synthesis.json_reader import get_json_type
+from synthesis.syntax import parse_module
 
 PARAMETERS = ("answer", "expected", "initial_state", "final_state")
 _OWN: dict[type, set[str]] = {
@@ -26,10 +26,10 @@ _OWN: dict[type, set[str]] = {
 }
 
 
-def verifier_record(verifier: Verifier) -> dict[str, Any]:
-    """Return the part of a record that spells the verifier, empty if checks or criteria do."""
-    own = _OWN.get(type(verifier))
-    return {"verifier": verifier.model_dump(mode="json", include=own)} if own is not None else {}
+def serialize_verifier(verifier: Verifier) -> dict[str, Any]:
+    """Return the `verifier` part of a record; empty if the verifier consists of checks or criteria."""
+    own_fields = _OWN.get(type(verifier))
+    return {"verifier": verifier.model_dump(mode="json", include=own_fields)} if own_fields is not None else {}
 
 
 def read_verifier(
@@ -39,19 +39,20 @@ def read_verifier(
     expected: Mapping[str, Any],
     frame: Frame | None,
 ) -> GoldenVerifier | ScriptVerifier | None:
-    """Read what `verifier_record` spells, None if the record has no `verifier`. Raises FormatError."""
-    given = raw.get("verifier")
-    if given is None:
+    """Read the output of `serialize_verifier`; None if the record has no `verifier`. Raise FormatError if it is
+    invalid."""
+    raw_verifier = raw.get("verifier")
+    if raw_verifier is None:
         return None
     place = f"{place}.verifier"
-    if not isinstance(given, dict):
-        raise FormatError(place, f"expected an object, found a {json_type(given)}")
-    kind = given.get("kind")
+    if not isinstance(raw_verifier, dict):
+        raise FormatError(place, f"expected an object, found a {get_json_type(raw_verifier)}")
+    kind = raw_verifier.get("kind")
     try:
         if kind == "golden":
-            return _read_golden(given, place, form, expected, frame)
+            return _read_golden(raw_verifier, place, form, expected, frame)
         if kind == "script":
-            return _read_script(given, place, expected, frame)
+            return _read_script(raw_verifier, place, expected, frame)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join([place, *map(str, first["loc"])])
@@ -62,27 +63,30 @@ def read_verifier(
 def nest_former_fields(task: Any) -> Any:
     """Return a stored task whose verifier has a field of its own.
 
-    Tasks that were frozen by earlier versions spell it flat: `checks` as sources, `marks`, `rule`, `frame`, `criteria`.
+    Tasks that were frozen by earlier versions are flat: `checks` as sources, `marks`, `rule`, `frame`, `criteria`.
     """
     if not isinstance(task, Mapping) or "verifier" in task or not _FORMER & task.keys():
         return task
-    kept = {name: value for name, value in task.items() if name not in _FORMER}
+    remaining_fields = {name: value for name, value in task.items() if name not in _FORMER}
     if task.get("criteria"):
         expected = task.get("expected_answer") or {}
-        return {**kept, "verifier": {"kind": "rubric", "criteria": task["criteria"], "expected_answer": expected}}
+        return {
+            **remaining_fields,
+            "verifier": {"kind": "rubric", "criteria": task["criteria"], "expected_answer": expected},
+        }
     sources = task.get("checks") or ()
     checks = [{"source": source} for source in sources] if isinstance(sources, Sequence) else sources
     parts = {name: task[name] for name in ("marks", "rule", "frame") if name in task}
-    return {**kept, "verifier": {"kind": "checks", "checks": checks, **parts}}
+    return {**remaining_fields, "verifier": {"kind": "checks", "checks": checks, **parts}}
 
 
 _FORMER = {"checks", "marks", "rule", "frame", "criteria", "expected_answer"}
 
 
 def find_script_problem(source: str) -> str:
-    """Return why a verification script cannot be run, empty if it defines `verify` with its four parameters."""
+    """Return why a verification script cannot be run; empty if it defines `verify` with its four parameters."""
     try:
-        tree = parse(source)
+        tree = parse_module(source)
     except SyntaxError as error:
         return f"line {error.lineno or 1}: {error.msg}"
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "verify"]
@@ -108,7 +112,7 @@ def _read_golden(
         state=given["state"],
         equality=given.get("equality", "roles"),
         volatile=given.get("volatile", ()),
-        checks=field_checks(form, expected),
+        checks=build_field_checks(form, expected),
     )
 
 
@@ -126,15 +130,15 @@ def _read_script(given: dict[str, Any], place: str, expected: Mapping[str, Any],
 
 
 def describe_verifier(verifier: Verifier) -> str:
-    """Return what judges a task in a few words: `5 checks`, `a golden state`."""
+    """Return a short description of a task's verifier: `5 checks`, `a golden state`."""
     if isinstance(verifier, GoldenVerifier):
         return "a golden state"
     if isinstance(verifier, ScriptVerifier):
-        return f"a script of {_count(len(verifier.assertions), 'assertion', 'assertions')}"
+        return f"a script of {_format_count(len(verifier.assertions), 'assertion', 'assertions')}"
     if verifier.criteria:
-        return _count(len(verifier.criteria), "criterion", "criteria")
-    return _count(len(verifier.checks), "check", "checks")
+        return _format_count(len(verifier.criteria), "criterion", "criteria")
+    return _format_count(len(verifier.checks), "check", "checks")
 
 
-def _count(number: int, one: str, several: str) -> str:
+def _format_count(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"

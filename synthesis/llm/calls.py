@@ -1,4 +1,4 @@
-"""One call of a stage to an LLM, and the key that it is stored and replayed by."""
+"""One call of a stage to an LLM, and the key by which it is stored and replayed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pydantic import Field
 
 from synthesis.contracts import Frozen, Message, Tool
 from synthesis.errors import InputError
-from synthesis.llm.wire import request_messages, request_tools
+from synthesis.llm.turn_gate import UNKNOWN
+from synthesis.llm.wire import build_request_messages, build_request_tools
 
 
 class Site(Frozen):
-    """Where a call is made: by which role, in which stage, for which item.
+    """The origin of a call: its role, stage and item.
 
     `item` is the item's content path (`hotel-desk/scenario-0/task-1`), never the number of a row: the same work in
-    another batch finds the same stored replies. `sample` tells repeated samples of one request apart.
+    another batch finds the same stored replies. `sample` distinguishes repeated samples of one request.
     """
 
     role: str
@@ -28,25 +29,31 @@ class Site(Frozen):
 
 
 class StageCall(Frozen):
-    """A request as a stage makes it. `parameters` go to the endpoint (`temperature`, `max_tokens`, ...)."""
+    """A request as a stage makes it. `parameters` go to the endpoint (`temperature`, `max_tokens`, ...).
+
+    `calls_ahead` is how many calls are expected to follow this one, each waiting for the one before it. No reply
+    depends on it.
+    """
 
     site: Site
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     parameters: dict[str, Any] = Field(default_factory=dict)
+    calls_ahead: int = Field(default=UNKNOWN, exclude=True)
 
     def body(self) -> dict[str, Any]:
-        """What of this call travels, without the model's name: plain JSON, no key, no reasoning of earlier turns."""
-        sent: dict[str, Any] = {"messages": request_messages(self.messages)}
+        """Return the request body of this call, without the model's name: plain JSON, no key, no earlier reasoning."""
+        sent: dict[str, Any] = {"messages": build_request_messages(self.messages)}
         if self.tools:
-            sent["tools"] = request_tools(self.tools)
+            sent["tools"] = build_request_tools(self.tools)
         return sent | self.parameters
 
     def key(self, model: str) -> str:
-        """SHA-256 over model, messages, tools, parameters, role, stage, item and sample: what the reply may depend on.
+        """Return the SHA-256 over all that the reply may depend on.
 
-        Role and stage are in it though a model does not see them: a tester and a checker that happen to be asked the
-        same words give two replies. Raises InputError for parameters that are no JSON.
+        That is model, messages, tools, parameters, role, stage, item and sample. Role and stage are included though a
+        model does not see them: a tester and a checker that happen to send the same words get two replies. Raise
+        InputError for parameters that are not JSON.
         """
         site = self.site.model_dump(include={"role", "stage", "item", "sample"})
         content = {"model": model, "body": self.body(), **site}

@@ -1,4 +1,4 @@
-"""The chat protocol: what everything above knows of an LLM."""
+"""The chat protocol: the interface of an LLM for all other code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from synthesis.errors import LLMError
 
 
 class Reply(Frozen):
-    """One reply. `model` is what the endpoint says it used; reasoning is apart from the content."""
+    """One reply. `model` is the name that the endpoint reports; reasoning is separate from the content."""
 
     message: Message
     finish_reason: str = ""
@@ -19,34 +19,35 @@ class Reply(Frozen):
 
 
 class Embeddings(Frozen):
-    """A vector for each text that was handed in, all of one length."""
+    """A vector for each given text, all of one length."""
 
     vectors: tuple[tuple[float, ...], ...]
     usage: Usage = Usage()
 
 
 class ChatModel(Protocol):
-    """A model behind some endpoint. `name` is how people know it."""
+    """A model behind some endpoint. `name` is its name for people."""
 
     @property
     def name(self) -> str: ...
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
-        """The next message. `parameters` are the endpoint's own (`temperature`, `max_tokens`, `stop`, `seed`, ...).
+        """Return the next message. `parameters` are the endpoint's own (`temperature`, `max_tokens`, `stop`, `seed`,
+        ...).
 
-        Raises LLMError, after bounded retries.
+        Raise LLMError, after bounded retries.
         """
         ...
 
 
-def last_heard(model: ChatModel) -> float:
-    """When a model's server last sent something to anybody (`time.monotonic`); 0 where nobody keeps that."""
+def get_last_heard(model: ChatModel) -> float:
+    """Return when a model's server last sent anything (`time.monotonic`); 0 if the model does not record it."""
     heard = getattr(model, "heard", None)
     return float(heard()) if heard is not None else 0.0
 
 
 class CountedModel:
-    """A model with the usage of all that it was asked through this, failures included."""
+    """A model with the usage of all requests made through this object, failures included."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
@@ -57,7 +58,7 @@ class CountedModel:
         return self._model.name
 
     def heard(self) -> float:
-        return last_heard(self._model)
+        return get_last_heard(self._model)
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
         try:

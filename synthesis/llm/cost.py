@@ -1,10 +1,10 @@
-"""What calls cost: prices a model, what was used, and the cap that nothing may begin above.
+"""The cost of calls: prices by model, the usage so far, and the cap above which no call may begin.
 
-What the cap guarantees: a request begins only while what is spent, what requests in flight are likely to cost and its
-own likely cost together keep to it. So the end is above the cap by no more than the replies then in flight cost beyond
-what was reserved for them: by nothing, where every call says `max_tokens` and no prompt has more than a token for three
-bytes. One meter sees one process; what others spend meanwhile it knows as far as `elsewhere` is kept up to date. What a
-provider bills for requests that it never answered nobody can know.
+The guarantee of the cap: a request begins only while the money spent, the likely cost of requests in flight and its own
+likely cost together keep to it. So the end is above the cap by no more than the replies then in flight cost beyond what
+was reserved for them: by nothing, if every call has `max_tokens` and no prompt has more than a token for three bytes.
+One meter sees one process; it knows the spending of others as far as `elsewhere` is kept up to date. The price of
+requests that a provider bills but never answers is unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BOUNDS = ("max_completion_tokens", "max_tokens")
 
 
 class Price(Frozen):
-    """Money for a million tokens. Cached prompt tokens cost `cached`, or as much as others where that is None.
+    """Money for a million tokens. Cached prompt tokens cost `cached`, or as much as others if that is None.
 
     Reasoning tokens are part of the completion and cost the same. A model without a `Price` has an unknown one.
     """
@@ -50,7 +50,7 @@ class Price(Frozen):
     def of(self, usage: Usage) -> float:
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         cheap = self.prompt if self.cached is None else self.cached
-        # Some servers count reasoning beside the completion instead of in it.
+        # Some servers count reasoning apart from the completion instead of in it.
         written = max(usage.completion_tokens, usage.reasoning_tokens)
         return ((usage.prompt_tokens - cached) * self.prompt + cached * cheap + written * self.completion) / MILLION
 
@@ -58,24 +58,24 @@ class Price(Frozen):
 FREE = Price()
 
 
-def cost_of(price: Price | None, usage: Usage) -> float | None:
-    """What a reply cost. None where it cannot be known: no price, or a server that counts no tokens."""
+def compute_cost(price: Price | None, usage: Usage) -> float | None:
+    """Return the cost of a reply. None if it is unknown: no price, or a server that counts no tokens."""
     if price is None:
         return None
     return price.of(usage) if price.free or usage.prompt_tokens + usage.completion_tokens else None
 
 
-def unpriced(prices: Mapping[str, Price], models: Iterable[str]) -> list[str]:
-    """The models whose price nobody has said."""
+def list_unpriced(prices: Mapping[str, Price], models: Iterable[str]) -> list[str]:
+    """Return the models without a known price."""
     return sorted({name for name in models if name not in prices})
 
 
 @dataclass
 class CostMeter:
-    """What one batch has used so far, in one event loop.
+    """The usage of one batch so far, in one event loop.
 
-    `spent` starts with what earlier processes spent; `elsewhere` is what others spend at the same time, for their owner
-    to keep up to date; `cap` None is no cap. `watch` hears of every call, as it is counted.
+    `spent` starts with the spending of earlier processes; `elsewhere` is the concurrent spending of others, for their
+    owner to keep up to date; `cap` None is no cap. `watch` is called for every call, as it is counted.
     """
 
     prices: Mapping[str, Price] = field(default_factory=dict)
@@ -103,11 +103,11 @@ class CostMeter:
 
     @asynccontextmanager
     async def room(self, call: StageCall, model: str, price: Price | None = None) -> AsyncIterator[None]:
-        """Holds the likely cost of a call while it runs; waits where only calls in flight stand in its way.
+        """Reserve the likely cost of a call while it runs; wait if only calls in flight prevent it.
 
-        Raises SpendCapReached where it would begin above the cap, or where no price says what it costs.
+        Raise SpendCapReached if it would begin above the cap, or if its price is unknown.
         """
-        likely = await self._fitting(call, model, price or self.prices.get(model))
+        likely = await self._wait_for_room(call, model, price or self.prices.get(model))
         self.reserved += likely
         self._flying += 1
         try:
@@ -119,13 +119,13 @@ class CostMeter:
             self._landed = asyncio.Event()
 
     def add(self, call: StageCall, model: str, usage: Usage, price: Price | None = None) -> float | None:
-        """Count one reply (or what failed requests used) and give its cost, None where it cannot be known."""
+        """Count one reply (or the usage of failed requests) and return its cost, None if it is unknown."""
         price = price or self.prices.get(model)
         place = (call.site.role, call.site.stage)
         if not usage.requests > usage.lost:
             self._count(call.site, StageUsage(usage=usage))
             return 0.0
-        cost = cost_of(price, usage)
+        cost = compute_cost(price, usage)
         self.spent += cost or 0.0
         if price is not None and cost is None:
             self.assumed += price.of(self.likely(call))
@@ -134,18 +134,18 @@ class CostMeter:
         return cost
 
     def replay(self, site: Site) -> None:
-        """Count a reply that cost nothing, because it was there."""
+        """Count a stored reply, which cost nothing."""
         self._count(site, StageUsage(replayed=1))
 
     def likely(self, call: StageCall, size: int | None = None) -> Usage:
-        """The tokens that a call will probably use; `size` is that of its body, where it is known."""
-        size = _size(call) if size is None else size
+        """Return the tokens that a call will probably use; `size` is that of its body, if known."""
+        size = _measure_body(call) if size is None else size
         bounds = [call.parameters.get(name) for name in _BOUNDS]
         bound = next((limit for limit in bounds if type(limit) is int and limit > 0), None)
         longest = max(LIKELY_COMPLETION, self._longest.get((call.site.role, call.site.stage), 0))
         return Usage(prompt_tokens=math.ceil(size / BYTES_A_TOKEN), completion_tokens=bound or longest)
 
-    async def _fitting(self, call: StageCall, model: str, price: Price | None) -> float:
+    async def _wait_for_room(self, call: StageCall, model: str, price: Price | None) -> float:
         if self.cap is None:
             return 0.0
         if price is None:
@@ -153,7 +153,7 @@ class CostMeter:
                 f"The spend cap of {self.cap:g} cannot be kept: nobody has said what {model} costs. Set its price on "
                 "the page of its endpoint (0 where it is free), or run without a cap."
             )
-        size = _size(call)
+        size = _measure_body(call)
         while True:
             likely = 0.0 if price.free else price.of(self.likely(call, size))
             sure = self.spent + self.elsewhere + self.assumed
@@ -172,6 +172,6 @@ class CostMeter:
         self.watch(site, spent)
 
 
-def _size(call: StageCall) -> int:
-    """Bytes of what travels."""
+def _measure_body(call: StageCall) -> int:
+    """Return the bytes of the request body."""
     return len(json.dumps(call.body(), ensure_ascii=False, default=str).encode("utf-8", "replace"))

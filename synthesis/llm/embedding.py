@@ -34,21 +34,23 @@ class EndpointVectors:
         return f"{self.endpoint.name}/{self.model}"
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """Rows of length 1 (numpy). Raises LLMError, also where the vectors do not fit each other."""
-        return _unit_rows(asyncio.run(self._vectors(texts)))
+        """Return rows of length 1 (numpy). Raise LLMError, also if the vectors do not fit each other."""
+        return _scale_rows(asyncio.run(self._vectors(texts)))
 
     async def _vectors(self, texts: Sequence[str]) -> tuple[tuple[float, ...], ...]:
-        from synthesis.llm.client import connect  # takes a second to import
+        from synthesis.llm.client import connect_to_endpoint  # takes a second to import
 
-        async with connect(self.endpoint) as connection:
+        async with connect_to_endpoint(self.endpoint) as connection:
             embedded = await connection.embed(self.model, [text[:CHARACTERS] or " " for text in texts])
         return embedded.vectors
 
 
 @dataclass(frozen=True)
 class EmbeddingModel:
-    """An embedding model asked as chat models are, so that what it gave is stored, counted and held to the cap: a
-    message is a text, and the reply's words hold a vector of each (`read_vectors`)."""
+    """An embedding model with the interface of chat models, so that its replies are stored, counted and capped.
+
+    A message is a text, and the reply's words hold a vector of each (`read_vectors`).
+    """
 
     connection: Connection
     model: str
@@ -58,15 +60,15 @@ class EmbeddingModel:
         return f"{self.connection.endpoint.name}/{self.model}"
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
-        """Raises LLMError."""
+        """Return the vectors of the messages as a reply. Raise LLMError."""
         texts = [message.content[:CHARACTERS] or " " for message in messages]
         embedded = await self.connection.embed(self.model, texts)
         words = write_vectors(embedded.vectors)
         return Reply(message=Message(role="assistant", content=words), usage=embedded.usage, model=self.model)
 
 
-def _unit_rows(vectors: Sequence[Sequence[float]]) -> Any:
-    """Vectors as rows (numpy) of length 1, or 0 where there is nothing to scale."""
+def _scale_rows(vectors: Sequence[Sequence[float]]) -> Any:
+    """Return vectors as rows (numpy) of length 1, or 0 for a vector of zeros."""
     import numpy as np
 
     rows = np.array(vectors, dtype=np.float32)
@@ -75,8 +77,8 @@ def _unit_rows(vectors: Sequence[Sequence[float]]) -> Any:
 
 
 def write_vectors(vectors: Sequence[Sequence[float]]) -> str:
-    """Vectors as JSON, each of length 1 (or 0) and with half the digits: they are only compared."""
-    rows = _unit_rows(vectors)
+    """Return vectors as JSON, each of length 1 (or 0) and with half the digits: they are only compared."""
+    rows = _scale_rows(vectors)
     packed = rows.astype("<f2").tobytes()
     return json.dumps(
         {"vectors": rows.shape[0], "numbers": rows.shape[1], "float16": base64.b64encode(packed).decode()}
@@ -84,12 +86,12 @@ def write_vectors(vectors: Sequence[Sequence[float]]) -> str:
 
 
 def read_vectors(words: str, count: int) -> Any:
-    """Rows (numpy) of what `write_vectors` wrote. Raises LLMError where it is not of so many texts."""
+    """Parse rows (numpy) that `write_vectors` wrote. Raise LLMError if the number of texts differs."""
     import numpy as np
 
     try:
-        told = json.loads(words)
-        rows = np.frombuffer(base64.b64decode(told["float16"], validate=True), dtype="<f2").astype(np.float32)
-        return rows.reshape(count, told["numbers"])
+        stored = json.loads(words)
+        rows = np.frombuffer(base64.b64decode(stored["float16"], validate=True), dtype="<f2").astype(np.float32)
+        return rows.reshape(count, stored["numbers"])
     except (ValueError, KeyError, TypeError, binascii.Error) as error:
         raise LLMError("malformed", f"The stored vectors cannot be read ({error}).") from None

@@ -1,4 +1,4 @@
-"""What is known of an endpoint: where it is, its key, and how much is asked of it."""
+"""An endpoint: its address, its key, and its limits."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ StructuredForm = Literal["none", "json_object", "json_schema"]
 
 
 class Endpoint(Frozen):
-    """An OpenAI-compatible server. `timeout_s` is how long it may be silent: before a reply, and amid one that it
-    streams. `deadline_s` is for the beginning of a reply with all retries and the pauses between them; waiting for a
-    turn among `max_concurrency` counts to neither.
+    """An OpenAI-compatible server.
 
-    A `base_url` that is no plain http(s) address, or that holds a password, is a ValueError (pydantic's).
+    `timeout_s` is how long it may be silent: before a reply, and amid one that it streams. `deadline_s` is for the
+    beginning of a reply with all retries and the pauses between them; waiting for a turn among `max_concurrency` counts
+    to neither. A `base_url` that is not a plain http(s) address, or that holds a password, is a ValueError
+    (pydantic's).
     """
 
     name: str
@@ -68,7 +69,7 @@ class Endpoint(Frozen):
 class AskedModel:
     """A model that plays a role: the agent behind an address, the user in conversations, or the judge of answers.
 
-    A judge is asked at temperature 0 whatever this says.
+    A judge is always asked at temperature 0.
     """
 
     endpoint: Endpoint
@@ -77,13 +78,13 @@ class AskedModel:
 
 
 @contextlib.asynccontextmanager
-async def connected(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
-    """The model of a role, connected; None where nobody plays it."""
+async def open_role_model(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
+    """Open the model of a role; yield None without a model."""
     if role is None:
         yield None
         return
-    # Only who asks somebody needs the client's package.
-    from synthesis.llm.client import connect
+    # Only processes that send requests need the client's package.
+    from synthesis.llm.client import connect_to_endpoint
 
-    async with connect(role.endpoint) as connection:
+    async with connect_to_endpoint(role.endpoint) as connection:
         yield connection.chat(role.model)

@@ -1,4 +1,4 @@
-"""Failures of endpoints as errors: what a bad status means, and what of a page may be shown."""
+"""Failures of endpoints as errors: the meaning of a bad status, and the part of a page that may be shown."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ _CONTEXT_WORDS = (
 )
 
 
-def refusal(who: str, response: httpx.Response, key: str) -> LLMError:
-    """The error that a response with a bad status means."""
-    status, said = response.status_code, excerpt(response, key)
+def build_status_error(who: str, response: httpx.Response, key: str) -> LLMError:
+    """Return the error for a response with a bad status."""
+    status, message = response.status_code, extract_message(response, key)
     if 300 <= status < 400:
         return LLMError(
             "refused",
             f"{who} redirects elsewhere ({status}); redirects are not followed. Register its final address.",
         )
     if status in {401, 403}:
-        return LLMError("refused", f"{who} refused the key ({status}): {said}")
+        return LLMError("refused", f"{who} refused the key ({status}): {message}")
     if status == 404:
-        return LLMError("refused", f"{who} knows no such model or address (404): {said}")
+        return LLMError("refused", f"{who} knows no such model or address (404): {message}")
     if is_too_long(response):
-        return LLMError("context", f"The conversation is longer than the model of {who} can read: {said}")
-    asked = retry_after(response.headers)
+        return LLMError("context", f"The conversation is longer than the model of {who} can read: {message}")
+    asked = read_retry_after(response.headers)
     if status == 429 and not any(word in response.text.lower() for word in _QUOTA_WORDS):
-        return LLMError("rate_limited", f"{who} asks for fewer requests (429): {said}", retry_after=asked)
+        return LLMError("rate_limited", f"{who} asks for fewer requests (429): {message}", retry_after=asked)
     if status in _RETRIED_STATUS - {429} or status >= 500:
-        return LLMError("failed", f"{who} failed ({status}): {said}", retry_after=asked)
-    return LLMError("refused", f"{who} refused the request ({status}): {said}")
+        return LLMError("failed", f"{who} failed ({status}): {message}", retry_after=asked)
+    return LLMError("refused", f"{who} refused the request ({status}): {message}")
 
 
 def is_too_long(response: httpx.Response) -> bool:
-    """Whether a conversation is refused for its length."""
-    return response.status_code in {400, 413, 422} and says_too_long(response.text)
+    """Return whether a conversation is refused for its length."""
+    return response.status_code in {400, 413, 422} and is_length_refusal(response.text)
 
 
-def says_too_long(text: str) -> bool:
-    """Whether a refusal's text is about a conversation's length."""
+def is_length_refusal(text: str) -> bool:
+    """Return whether a refusal's text is about a conversation's length."""
     return any(word in text.lower() for word in _CONTEXT_WORDS)
 
 
-def excerpt(response: httpx.Response, key: str) -> str:
-    """What an error's page says, in one line and without the key."""
+def extract_message(response: httpx.Response, key: str) -> str:
+    """Return the message of an error's page, in one line and without the key."""
     text = response.text
     with contextlib.suppress(FormatError):
         body = read_json(text, broken_text=True) if len(text) < EXCERPT_FROM else None
@@ -71,8 +71,8 @@ def excerpt(response: httpx.Response, key: str) -> str:
     return " ".join(text.split())[:300] or "(nothing said)"
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that `Retry-After` (seconds or a date) asks for; None where it says nothing usable."""
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that `Retry-After` (seconds or a date) asks for; None if it is unusable."""
     value = headers.get("retry-after", "").strip()
     try:
         seconds = float(value)

@@ -1,8 +1,8 @@
-"""JSON as models write it: one pass that mends its form, where what is meant is certain, and nothing else.
+"""JSON as models write it: one pass that repairs its form if the meaning is certain, and nothing else.
 
-Mended, each under a name that is counted: raw newlines in texts, lone backslashes, quotes that are not escaped,
+Repaired, each under a name that is counted: raw newlines in texts, lone backslashes, quotes that are not escaped,
 trailing and missing commas, comments, quotes and signs of other kinds, keys without quotes, Python's literals. Never
-closed, never filled in: what is cut short stays refused, and repeated keys and NaN are left to the reader.
+closed, never completed: truncated text stays refused, and repeated keys and NaN are left to the reader.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _NO_ESCAPE = frozenset("'_`")
 
 
 class BrokenJson(InputError):
-    """Text that begins as JSON and does not hold as such; `read` characters of it were looked at."""
+    """Text that begins as JSON and is not valid; `read` characters of it were scanned."""
 
     read: int = 0
 
 
 @dataclass(frozen=True)
 class MendedJson:
-    """An object or list: where it stands in the text, as JSON, and which repairs it took."""
+    """An object or list: its place in the text, its JSON, and the repairs."""
 
     start: int
     end: int
@@ -70,29 +70,29 @@ class _Scanner:
     """Quotes that were taken for words."""
 
 
-def mended(text: str, start: int) -> MendedJson:
-    """The object or list that begins at `start`, up to its closing bracket. Raises BrokenJson.
+def mend_json(text: str, start: int) -> MendedJson:
+    """Return the object or list that begins at `start`, up to its closing bracket. Raise BrokenJson.
 
-    What does not hold is read once more with the quotes in its texts taken for words, where they cannot be anything
-    else; the error is that of the first reading.
+    Invalid text is read once more with quotes inside its texts taken as characters, if they cannot be anything else;
+    the error is that of the first reading.
     """
     try:
-        return _scanned(_Scanner(text, start))
+        return _scan_json(_Scanner(text, start))
     except BrokenJson as error:
         try:
-            return _scanned(_Scanner(text, start, inner=True))
+            return _scan_json(_Scanner(text, start, inner=True))
         except BrokenJson as again:
             error.read += again.read
             raise error from None
 
 
-def _scanned(scan: _Scanner) -> MendedJson:
+def _scan_json(scan: _Scanner) -> MendedJson:
     text, start = scan.text, scan.at
     try:
         while True:
             if scan.at >= len(text):
                 raise BrokenJson(CUT_SHORT)
-            _step(scan)
+            _scan_step(scan)
             if not scan.open:
                 return MendedJson(start, scan.at, "".join(scan.out), frozenset(scan.repairs))
     except BrokenJson as error:
@@ -100,51 +100,54 @@ def _scanned(scan: _Scanner) -> MendedJson:
         raise
 
 
-def _step(scan: _Scanner) -> None:
+def _scan_step(scan: _Scanner) -> None:
     text, at = scan.text, scan.at
     sign = text[at]
     if space := _SPACE.match(text, at):
         scan.out.append("\n" if "\n" in space[0] else " ")
         scan.at = space.end()
     elif sign in "/#" and text.startswith(("//", "/*", "#"), at):
-        _comment(scan)
+        _skip_comment(scan)
     elif sign in PAIRS:
-        _begin(scan)
+        _begin_value(scan)
         scan.open.append(sign)
         if len(scan.open) > MAX_DEPTH:
             raise BrokenJson(f"it is nested more than {MAX_DEPTH} levels deep")
-        _put(scan, sign)
+        _put_sign(scan, sign)
     elif sign in "}]":
-        _close(scan, sign)
+        _close_bracket(scan, sign)
     elif sign in ",:" or sign in WIDE:
         scan.ended = False
         if sign in WIDE:
             scan.repairs.add("wide signs")
-        _put(scan, WIDE.get(sign, sign))
+        _put_sign(scan, WIDE.get(sign, sign))
     elif sign in _QUOTES:
-        _begin(scan)
-        _string(scan, sign)
+        _begin_value(scan)
+        _scan_string(scan, sign)
         scan.ended = True
     else:
-        _begin(scan)
-        _plain(scan)
+        _begin_value(scan)
+        _scan_plain(scan)
         scan.ended = True
 
 
-def _put(scan: _Scanner, sign: str) -> None:
+def _put_sign(scan: _Scanner, sign: str) -> None:
     scan.out.append(sign)
     scan.at += 1
 
 
-def _begin(scan: _Scanner) -> None:
-    """A value or a key begins: where the one before it ended without a comma, only a key, or the next object of a list
-    on a line of its own, can be meant."""
+def _begin_value(scan: _Scanner) -> None:
+    """Begin a value or a key.
+
+    If the value before it ended without a comma, only a key, or the next object of a list on a line of its own, is
+    accepted.
+    """
     if scan.ended and scan.open:
         own_line = bool(scan.out) and "\n" in scan.out[-1]
         if scan.open[-1] == "{":
             meant = bool(_KEY.match(scan.text, scan.at)) and (own_line or scan.text[scan.at] in _QUOTES)
         else:
-            meant = own_line and scan.text[scan.at] == "{" and _last(scan) == "}"
+            meant = own_line and scan.text[scan.at] == "{" and _get_last_part(scan) == "}"
         if not meant:
             raise BrokenJson("a comma is missing between two of its values")
         scan.out.append(",")
@@ -152,62 +155,62 @@ def _begin(scan: _Scanner) -> None:
     scan.ended = False
 
 
-def _last(scan: _Scanner) -> str:
-    """The newest part that is no space."""
+def _get_last_part(scan: _Scanner) -> str:
+    """Return the newest part that is not a space."""
     return next((part for part in reversed(scan.out) if part.strip()), "")
 
 
-def _close(scan: _Scanner, sign: str) -> None:
+def _close_bracket(scan: _Scanner, sign: str) -> None:
     if PAIRS[scan.open[-1]] != sign:
         raise BrokenJson(f"a {scan.open[-1]} of it is closed by {sign}")
     last = len(scan.out) - 1
     while scan.out[last].isspace():
         last -= 1
-    if scan.out[last] == "," and _stands(scan.out, last):
+    if scan.out[last] == "," and _has_value_before(scan.out, last):
         scan.out[last] = ""
         scan.repairs.add("trailing comma")
     scan.open.pop()
     scan.ended = True
-    _put(scan, sign)
+    _put_sign(scan, sign)
 
 
-def _stands(parts: list[str], comma: int) -> bool:
-    """Whether a value stands before this comma."""
+def _has_value_before(parts: list[str], comma: int) -> bool:
+    """Return whether there is a value before this comma."""
     before = next((part for part in reversed(parts[max(0, comma - 4) : comma]) if part.strip()), "")
     return before not in ("", ",", ":", "{", "[")
 
 
-def _comment(scan: _Scanner) -> None:
+def _skip_comment(scan: _Scanner) -> None:
     closing = "*/" if scan.text.startswith("/*", scan.at) else "\n"
     end = scan.text.find(closing, scan.at)
     if end < 0:
-        raise _unended(scan)
+        raise _build_cut_error(scan)
     scan.at = end + (2 if closing == "*/" else 0)
     scan.out.append(" ")
     scan.repairs.add("comment")
 
 
-def _plain(scan: _Scanner) -> None:
-    """A number or a word; what is no JSON is left for the reader to refuse."""
+def _scan_plain(scan: _Scanner) -> None:
+    """Scan a number or a word; invalid JSON is left for the reader to refuse."""
     word = _WORD.match(scan.text, scan.at)
     if word and scan.open[-1] == "{" and _COLON.match(scan.text, word.end()):
         scan.out.append(json.dumps(word[0]))
         scan.repairs.add("key without quotes")
         scan.at = word.end()
         return
-    found = _PLAIN.match(scan.text, scan.at)
-    if found is None:
+    run = _PLAIN.match(scan.text, scan.at)
+    if run is None:
         raise BrokenJson(f"it holds {scan.text[scan.at]!r} where a value should stand")
-    if found[0].strip(".…") == "":
-        raise BrokenJson(f"it leaves something out ({found[0][:10]}); write it whole")
-    if found[0] in WORDS:
+    if run[0].strip(".…") == "":
+        raise BrokenJson(f"it leaves something out ({run[0][:10]}); write it whole")
+    if run[0] in WORDS:
         scan.repairs.add("Python literal")
-    scan.out.append(_number(scan, WORDS.get(found[0], found[0])))
-    scan.at = found.end()
+    scan.out.append(_mend_number(scan, WORDS.get(run[0], run[0])))
+    scan.at = run.end()
 
 
-def _number(scan: _Scanner, text: str) -> str:
-    """`+1`, `.5` and `5.` as JSON writes them; anything else as it is."""
+def _mend_number(scan: _Scanner, text: str) -> str:
+    """Return `+1`, `.5` and `5.` as JSON writes them; anything else unchanged."""
     if not (text[0] in "+." or text[-1] == "." or text.startswith("-.")):
         return text
     parts = _SIGNED.fullmatch(text)
@@ -217,12 +220,12 @@ def _number(scan: _Scanner, text: str) -> str:
     return f"{parts[1]}{parts[2] or '0'}{'.' + parts[3] if parts[3] else ''}{parts[4] or ''}"
 
 
-def _string(scan: _Scanner, sign: str) -> None:
+def _scan_string(scan: _Scanner, sign: str) -> None:
     text, triple = scan.text, sign * 3
     if sign in "\"'`" and text.startswith(triple, scan.at):
         end = text.find(triple, scan.at + 3)
         if end < 0:
-            raise _unended(scan)
+            raise _build_cut_error(scan)
         scan.out.append(json.dumps(text[scan.at + 3 : end], ensure_ascii=False))
         scan.repairs.add("triple quotes")
         scan.at = end + 3
@@ -231,36 +234,36 @@ def _string(scan: _Scanner, sign: str) -> None:
         scan.repairs.add(name)
     parts, closing = ['"'], _QUOTES[sign]
     plain = _RUNS[closing]
-    is_key = scan.open[-1] == "{" and _last(scan) in ("{", ",")
+    is_key = scan.open[-1] == "{" and _get_last_part(scan) in ("{", ",")
     scan.at += 1
     while True:
         if run := plain.match(text, scan.at):
             parts.append(run[0])
             scan.at = run.end()
         if scan.at >= len(text):
-            raise _unended(scan)
-        if text[scan.at] == closing and (not scan.inner or _closes(scan, is_key)):
+            raise _build_cut_error(scan)
+        if text[scan.at] == closing and (not scan.inner or _is_closing_quote(scan, is_key)):
             break
-        part, scan.at = _character(scan, scan.at, closing)
+        part, scan.at = _scan_character(scan, scan.at, closing)
         parts.append(part)
     scan.out.append("".join([*parts, '"']))
     scan.at += 1
 
 
-def _unended(scan: _Scanner) -> BrokenJson:
-    """What begins here has no end, after which the whole rest was looked through."""
+def _build_cut_error(scan: _Scanner) -> BrokenJson:
+    """Return the error for a part without an end, after which the whole rest was scanned."""
     scan.at = len(scan.text)
     return BrokenJson(CUT_SHORT)
 
 
-def _closes(scan: _Scanner, is_key: bool) -> bool:
-    """Whether the quote that the scanner has come to ends its text, by what stands behind it."""
+def _is_closing_quote(scan: _Scanner, is_key: bool) -> bool:
+    """Return whether the quote at the scanner's place ends its text, by the characters after it."""
     behind = scan.text[scan.at + 1 : scan.at + 1 + LOOKED_AHEAD]
     rest = behind.lstrip()
     sign = rest[:1]
     if is_key:
         return sign in (":", "\uff1a")
-    if sign in _QUOTES:  # two texts without a comma, unless the second sign is what ends this text
+    if sign in _QUOTES:  # two texts without a comma, unless the second sign ends this text
         return len(rest) < len(behind) or not _ENDING.match(rest, 1)
     if sign in ("", "}", "]") or rest.startswith(("//", "/*")):
         return True
@@ -272,8 +275,8 @@ def _closes(scan: _Scanner, is_key: bool) -> bool:
     return "\n" in behind[: len(behind) - len(rest)] and scan.open[-1] == "{" and bool(_KEY.match(rest))
 
 
-def _character(scan: _Scanner, at: int, closing: str) -> tuple[str, int]:
-    """(what stands for the character at a place of a text, where the next one stands)."""
+def _scan_character(scan: _Scanner, at: int, closing: str) -> tuple[str, int]:
+    """Return (the JSON for the character at a place of a text, the place of the next one)."""
     sign, following = scan.text[at], scan.text[at + 1 : at + 2]
     if sign == "\\":
         if following == closing and closing != '"':

@@ -1,4 +1,4 @@
-"""A model of an OpenAI-compatible server: the `ChatModel` that everything uses."""
+"""A model of an OpenAI-compatible server: the usual `ChatModel`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from synthesis.contracts import Message, Tool
 from synthesis.errors import InputError
 from synthesis.llm.chat import Reply
 from synthesis.llm.endpoint import StructuredForm
-from synthesis.llm.wire import request_messages, request_tools
+from synthesis.llm.wire import build_request_messages, build_request_tools
 
 if TYPE_CHECKING:
     from synthesis.llm.client import Connection
@@ -18,12 +18,12 @@ RESERVED = frozenset({"model", "stream", "n"})
 """Set here; as a parameter they are an InputError."""
 
 
-async def nothing() -> None:
-    """Before a request, where nobody wants to know."""
+async def ignore_request() -> None:
+    """Ignore the coming request: the default callback."""
 
 
 class OpenAIChat:
-    """A model of a connection: the `ChatModel` that everything uses."""
+    """A model of a connection: the usual `ChatModel`."""
 
     def __init__(self, connection: Connection, model: str) -> None:
         self.connection = connection
@@ -34,19 +34,19 @@ class OpenAIChat:
         return f"{self.connection.endpoint.name}/{self.model}"
 
     def heard(self) -> float:
-        """When its server last sent something, on the clock of `time.monotonic`."""
+        """Return when its server last sent something, on the clock of `time.monotonic`."""
         return self.connection.heard_at
 
     @property
     def structured(self) -> StructuredForm:
-        """What `response_format` holds it to."""
+        """The form that `response_format` can enforce."""
         return self.connection.endpoint.structured
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
-        """The next message; `usage.requests` counts what was sent for it, `usage.lost` what failed before.
+        """Return the next message; `usage.requests` counts the requests sent for it, `usage.lost` the failed ones.
 
-        Raises LLMError once the retries or the deadline are used up; its `requests` says how many were sent.
-        Raises InputError for a parameter that is not the caller's to set.
+        Raise LLMError once the retries or the deadline are used up; its `requests` is the number of requests sent.
+        Raise InputError for a parameter that the caller may not set.
         """
         return await self.send(messages, tools, parameters)
 
@@ -55,12 +55,12 @@ class OpenAIChat:
         messages: Sequence[Message],
         tools: Sequence[Tool],
         parameters: Mapping[str, Any],
-        before: Callable[[], Awaitable[None]] = nothing,
+        before: Callable[[], Awaitable[None]] = ignore_request,
     ) -> Reply:
-        """As `complete`; `before` is awaited when a request's turn comes next, each retry included."""
+        """Complete as `complete` does; `before` is awaited when a request's turn comes next, each retry included."""
         if taken := RESERVED & parameters.keys():
             raise InputError(f"{', '.join(sorted(taken))} cannot be set as a parameter of a model.")
-        body: dict[str, Any] = {"model": self.model, "messages": request_messages(messages)}
+        body: dict[str, Any] = {"model": self.model, "messages": build_request_messages(messages)}
         if tools:
-            body["tools"] = request_tools(tools)
+            body["tools"] = build_request_tools(tools)
         return await self.connection.completion(body | dict(parameters), before)

@@ -1,4 +1,4 @@
-"""Which addresses the connections of an endpoint may go to, by what kind of address they are."""
+"""The addresses that connections of an endpoint may go to, by the kind of address."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 """The third quarter of an address whose last quarter is an IPv4 address to be tunnelled to."""
 
 
-def kind_of(address: Address) -> AddressKind:
-    """`inside` is whatever is not plainly public, forms of IPv6 that hide an IPv4 address included."""
+def get_address_kind(address: Address) -> AddressKind:
+    """Return the kind of an address: `inside` is any that is not plainly public, or hides an IPv4 address in IPv6."""
     if address.is_loopback:
         return "loopback"
     plain = address.is_global and not address.is_multicast and not any(address in network for network in _AWAY)
@@ -32,21 +32,24 @@ def kind_of(address: Address) -> AddressKind:
     return "public" if plain else "inside"
 
 
-def refused(addresses: Sequence[Address], reach: Reach) -> Address | None:
-    """The first address of a name that is out of reach. A name that is loopback and something else is refused too."""
-    kinds = [kind_of(address) for address in addresses]
+def find_refused_address(addresses: Sequence[Address], reach: Reach) -> Address | None:
+    """Return the first address of a name that is out of reach.
+
+    A name that is loopback and something else is refused too.
+    """
+    kinds = [get_address_kind(address) for address in addresses]
     if set(kinds) == {"loopback"}:
         return None if "loopback" in reach else addresses[0]
     first = next((address for address, kind in zip(addresses, kinds, strict=True) if kind != "public"), None)
     return first or (None if "public" in reach else addresses[0])
 
 
-def addresses_in(found: Iterable[tuple[Any, ...]]) -> list[Address]:
-    """Those that `getaddrinfo` found, each once. ::ffff:10.0.0.1 is 10.0.0.1."""
+def list_addresses(found: Iterable[tuple[Any, ...]]) -> list[Address]:
+    """Return the addresses that `getaddrinfo` found, each once. ::ffff:10.0.0.1 is 10.0.0.1."""
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     return list(dict.fromkeys(getattr(address, "ipv4_mapped", None) or address for address in addresses))
 
 
-def resolve(host: str, port: int) -> list[Address]:
-    """Raises OSError, UnicodeError for a name that is none."""
-    return addresses_in(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+def resolve_addresses(host: str, port: int) -> list[Address]:
+    """Resolve a host name. Raise OSError, and UnicodeError if it is not a valid name."""
+    return list_addresses(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))

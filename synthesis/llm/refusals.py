@@ -1,4 +1,4 @@
-"""Parameters that a server refuses: found in what it says, left out from then on, and told to who keeps endpoints."""
+"""Parameters that a server refuses: found in its message, left out from then on, and reported for storage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAID = 300
 
 
 class LeftOut(Frozen):
-    """A parameter that requests to a model do without; `instead` is the name that it goes by there."""
+    """A parameter that requests to a model leave out; `instead` is its other name there."""
 
     model: str
     name: str
@@ -28,21 +28,21 @@ class LeftOut(Frozen):
     said: str = ""
 
 
-def refused_parameter(status: int, text: str, body: Mapping[str, Any]) -> tuple[str, str] | None:
-    """(the parameter of this request that a refusal names, what goes in its place); None where it names none."""
+def find_refused_parameter(status: int, text: str, body: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return (the parameter of this request that a refusal names, its replacement); None if it names none."""
     if status not in _STATUS:
         return None
     optional = [name for name in (*_FIRST, *sorted(body)) if name in body and name not in NEEDED]
-    name = next((name for name in optional if name == _stated(text)), "")
-    name = name or next((name for name in optional if _names(text, name)), "")
+    name = next((name for name in optional if name == _read_stated_parameter(text)), "")
+    name = name or next((name for name in optional if _is_named(text, name)), "")
     if not name:
         return None
     other = INSTEAD.get(name, "")
-    return name, other if other and other not in body and _names(text, other) else ""
+    return name, other if other and other not in body and _is_named(text, other) else ""
 
 
-def fitted(body: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, Any]:
-    """The request without what its model is known to refuse; what goes by another name there does."""
+def fit_body(body: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, Any]:
+    """Return the request without parameters that its model refuses; those with another name there are renamed."""
     sent = dict(body)
     for name, instead in left_out.items():
         if name in sent:
@@ -52,8 +52,8 @@ def fitted(body: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, An
     return sent
 
 
-def _stated(text: str) -> str:
-    """The parameter that an error's own field names."""
+def _read_stated_parameter(text: str) -> str:
+    """Return the parameter that an error's own field names."""
     try:
         data = read_json(text, broken_text=True) if len(text) < 100_000 else None
     except FormatError:
@@ -63,8 +63,11 @@ def _stated(text: str) -> str:
     return named.partition(".")[0].partition("[")[0] if isinstance(named, str) else ""
 
 
-def _names(text: str, name: str) -> bool:
-    """A plain word counts only where it stands in quotes: "stop" is also what a server may ask for."""
+def _is_named(text: str, name: str) -> bool:
+    """Return whether a text names a parameter.
+
+    A plain word counts only in quotes: "stop" is also what a server may ask for.
+    """
     word = re.escape(name)
     bounds = rf"\b{word}\b" if "_" in name else rf"[`'\"\\]{word}[`'\"\\]"
     return re.search(bounds, text[:100_000]) is not None

@@ -1,4 +1,4 @@
-"""Runaway repetition: a model that says the same again and again, until its limit of tokens."""
+"""Runaway repetition: a model that repeats the same text until its limit of tokens."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ REASON = "repetition"
 """The `finish_reason` of a reply that was cut for it."""
 
 
-def period_of(text: str) -> int:
-    """How long the part is that a text's end repeats without end; 0 where it does not. Linear in `TAIL`."""
+def find_period(text: str) -> int:
+    """Return the length of the part that a text's end repeats without end; 0 if there is none. Linear in `TAIL`."""
     if len(text) < TAIL:
         return 0
     tail = text[-TAIL:]
@@ -24,12 +24,12 @@ def period_of(text: str) -> int:
 
 
 def cut_repetition(text: str) -> str:
-    """The text up to where it begins to repeat itself, with what it repeats twice; as it is where it does not."""
-    period = period_of(text)
+    """Return the text up to its endless repetition, with the repeated part twice; unchanged if there is none."""
+    period = find_period(text)
     if not period:
         return text
     low, high = 0, len(text) - TAIL
-    while low < high:  # from some place on it repeats itself, and before that it does not
+    while low < high:  # a binary search: from some place on it repeats itself, and before that it does not
         middle = (low + high) // 2
         if text[middle:-period] == text[middle + period :]:
             high = middle
@@ -38,8 +38,8 @@ def cut_repetition(text: str) -> str:
     return text[: low + 2 * period]
 
 
-def without_repetition(reply: Reply) -> Reply:
-    """The reply, cut where its words or its thoughts repeat themselves without end."""
+def strip_repetition(reply: Reply) -> Reply:
+    """Return the reply, cut if its words or its thoughts repeat themselves without end."""
     message = reply.message
     content, reasoning = cut_repetition(message.content), cut_repetition(message.reasoning)
     if (content, reasoning) == (message.content, message.reasoning):
@@ -49,18 +49,18 @@ def without_repetition(reply: Reply) -> Reply:
 
 
 class RepetitionWatch:
-    """Looks at a text while it grows."""
+    """A watch on a text while it grows."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._new = 0
 
     def add(self, text: str) -> bool:
-        """Whether the text, with this, repeats itself without end."""
+        """Add a piece, and return whether the text now repeats itself without end."""
         self._parts.append(text)
         self._new += len(text)
         if self._new < LOOK_EVERY:
             return False
         self._new = 0
         self._parts = ["".join(self._parts)[-TAIL:]]
-        return period_of(self._parts[0]) > 0
+        return find_period(self._parts[0]) > 0

@@ -1,10 +1,9 @@
-"""The JSON answer in a reply: lenient as to its form, strict as to what it means.
+"""The JSON answer in a reply: lenient in its form, strict in its meaning.
 
-A model may think first, in marks (`thoughts.py`) or in words: what it means is the last object. Read past are words,
-other blocks and drafts that it corrects; mended is what `lenient_json` mends. Refused, with a reason that helps: two
-different answers, what is cut short, what repeats a key or is no JSON number, an answer inside another object. Code is
-read by `source_reader.py`.
-"""
+A model may think first, in marks (`reply_marks.py`) or in words: its answer is the last object. Skipped are words,
+other blocks and drafts that it corrects; the form is repaired by `lenient_json`. Refused, with a reason that helps: two
+different answers, truncated text, repeated keys, numbers that are not JSON, an answer inside another object. Code is
+read by `source_reader.py`."""
 
 from __future__ import annotations
 
@@ -18,12 +17,18 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from synthesis.errors import FormatError, InputError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.json_reader import read_json as read_strictly
-from synthesis.llm.fences import Block, blocks_in
-from synthesis.llm.lenient_json import CUT_SHORT, BrokenJson, MendedJson, mended
-from synthesis.llm.reply_words import MOST_DRAFTS, Read, bounded, nothing_found, replaces, require_few
-from synthesis.llm.thoughts import plain, spoken
+from synthesis.llm.lenient_json import CUT_SHORT, BrokenJson, MendedJson, mend_json
+from synthesis.llm.reply_marks import Block, find_blocks, strip_marks, strip_thoughts
+from synthesis.llm.reply_words import (
+    MOST_DRAFTS,
+    Read,
+    describe_missing_answer,
+    is_draft_replaced,
+    require_few,
+    require_readable_length,
+)
 
 REASON = 600
 ERRORS = 3
@@ -53,7 +58,7 @@ class _Candidate:
 
 
 def read_json(text: str, wanted: type[M]) -> M:
-    """The JSON object that a reply means. Raises InputError with what is wrong.
+    """Return the JSON object that is the answer of a reply. Raise InputError with the reason.
 
     Text in it is cleaned as all text is: NUL and half surrogate pairs become visible signs.
     """
@@ -62,33 +67,35 @@ def read_json(text: str, wanted: type[M]) -> M:
 
 
 def read_object(text: str, wanted: type[M]) -> Read:
-    """The same with the repairs it took."""
-    said, unescaped = _once(plain(spoken(bounded(text), _OBJECT)))
-    found = _candidates(said)
-    if not found:
-        raise InputError(nothing_found(said, "the JSON object that was asked for", "no JSON object"))
+    """Return the same as `read_json`, with the repairs."""
+    answer_text, unescaped = _decode_once(strip_marks(strip_thoughts(require_readable_length(text), _OBJECT)))
+    candidates = _list_candidates(answer_text)
+    if not candidates:
+        raise InputError(describe_missing_answer(answer_text, "the JSON object that was asked for", "no JSON object"))
     fitting: list[tuple[_Candidate, M]] = []
     reason = ""
-    for candidate in found:
+    for candidate in candidates:
         try:
-            fitting.append((candidate, _fit(candidate, wanted)))
+            fitting.append((candidate, _fit_candidate(candidate, wanted)))
             reason = ""
         except InputError as error:
             reason = str(error)
     if not fitting:
         raise InputError(reason[:REASON])
     chosen, value = fitting[-1]
-    broken = found[-1]
+    broken = candidates[-1]
     if broken.error and broken.end - broken.start > chosen.end - chosen.start:
         raise InputError(reason[:REASON])
     drafts = [draft for draft, other in fitting[:-1] if other != value and set(draft.value) == set(chosen.value)]
-    if len(drafts) > MOST_DRAFTS or not all(replaces(said, draft.start, draft.end, chosen.start) for draft in drafts):
+    if len(drafts) > MOST_DRAFTS or not all(
+        is_draft_replaced(answer_text, draft.start, draft.end, chosen.start) for draft in drafts
+    ):
         raise InputError("it holds two different answers; write the one that you mean, once")
     return Read(value, chosen.repairs | unescaped)
 
 
-def _once(text: str) -> tuple[str, frozenset[str]]:
-    """The text, where it is a JSON text that holds the answer as what it holds."""
+def _decode_once(text: str) -> tuple[str, frozenset[str]]:
+    """Return the text, decoded if it is a JSON text that contains the answer."""
     bare = text.strip()
     if bare[:1] == '"' and bare[-1:] == '"' and _ESCAPED.match(bare, 1):
         inner = bare[1:-1]
@@ -103,30 +110,32 @@ def _once(text: str) -> tuple[str, frozenset[str]]:
     return str(once), frozenset({"encoded twice"})
 
 
-def _candidates(text: str) -> list[_Candidate]:
-    """The objects and lists of a reply in order. Where one of the whole text does not hold, each block and what stands
-    between blocks is read by itself."""
-    blocks = blocks_in(text)
+def _list_candidates(text: str) -> list[_Candidate]:
+    """Return the objects and lists of a reply in order.
+
+    If one of the whole text is invalid, each block and the text between blocks is read by itself.
+    """
+    blocks = find_blocks(text)
     starts = [block.start for block in blocks]
-    whole = [candidate for candidate in _objects(text, 0) if not _foreign(candidate, blocks, starts)]
+    whole = [candidate for candidate in _find_objects(text, 0) if not _is_foreign(candidate, blocks, starts)]
     if not blocks or not any(candidate.error for candidate in whole):
         return whole
     apart: list[_Candidate] = []
     at = 0
     for block in [*blocks, None]:
-        apart += _objects(text[at : block.start if block else len(text)], at)
+        apart += _find_objects(text[at : block.start if block else len(text)], at)
         if block is None:
             break
         at = block.end
         if _is_data(block):
             offset = max(text.find(block.body[:200], block.start, block.end), block.start)
-            apart += _objects(block.body, offset)
+            apart += _find_objects(block.body, offset)
         require_few(len(apart), "objects")
     return apart if any(not candidate.error for candidate in apart) else whole or apart
 
 
-def _foreign(candidate: _Candidate, blocks: list[Block], starts: list[int]) -> bool:
-    """Whether it stands inside a block that is no data: a program, a command."""
+def _is_foreign(candidate: _Candidate, blocks: list[Block], starts: list[int]) -> bool:
+    """Return whether a candidate is inside a block that is not data: a program, a command."""
     place = bisect(starts, candidate.start) - 1
     return place >= 0 and candidate.end <= blocks[place].end and not _is_data(blocks[place])
 
@@ -136,25 +145,25 @@ def _is_data(block: Block) -> bool:
     return language in DATA or (language in PROGRAMS and block.body.lstrip()[:1] in ("{", "["))
 
 
-def _objects(text: str, offset: int) -> list[_Candidate]:
-    """The objects and lists of a text, in order. Raises InputError: too many."""
+def _find_objects(text: str, offset: int) -> list[_Candidate]:
+    """Return the objects and lists of a text, in order. Raise InputError if there are too many."""
     return [
         _Candidate(offset + part[0], offset + part[1], None, frozenset(), part[2])
         if isinstance(part, tuple)
-        else _read(part, offset)
-        for part in _parts(text)
+        else _read_candidate(part, offset)
+        for part in _iterate_parts(text)
     ]
 
 
-def _parts(text: str) -> Iterator[MendedJson | tuple[int, int, str]]:
-    """What holds, and (start, end, error) of what does not."""
+def _iterate_parts(text: str) -> Iterator[MendedJson | tuple[int, int, str]]:
+    """Yield valid parts, and (start, end, error) of invalid ones."""
     at = broken = in_vain = answers = 0
     while (meant := _OBJECT.search(text, at)) is not None:
         start = meant.start()
         answers += 1
         require_few(answers, "objects")
         try:
-            found = mended(text, start)
+            part = mend_json(text, start)
         except BrokenJson as error:
             broken += 1
             in_vain += error.read
@@ -163,11 +172,11 @@ def _parts(text: str) -> Iterator[MendedJson | tuple[int, int, str]]:
             at = after.end() if after else len(text)
             yield start, at, str(error)
         else:
-            at = found.end
-            yield found
+            at = part.end
+            yield part
 
 
-def _read(part: MendedJson, offset: int) -> _Candidate:
+def _read_candidate(part: MendedJson, offset: int) -> _Candidate:
     error = ""
     value: Any = None
     try:
@@ -177,11 +186,11 @@ def _read(part: MendedJson, offset: int) -> _Candidate:
     return _Candidate(offset + part.start, offset + part.end, value, part.repairs, error)
 
 
-def _fit(candidate: _Candidate, wanted: type[M]) -> M:
-    """Raises InputError."""
+def _fit_candidate(candidate: _Candidate, wanted: type[M]) -> M:
+    """Return the candidate as an instance of `wanted`. Raise InputError."""
     if candidate.error:
         raise InputError(candidate.error)
-    value = _cleaned(candidate.value)
+    value = _clean_value(candidate.value)
     if isinstance(value, dict) and isinstance(value.get(THOUGHT), str) and not _has_field(wanted, THOUGHT):
         del value[THOUGHT]
     try:
@@ -189,7 +198,7 @@ def _fit(candidate: _Candidate, wanted: type[M]) -> M:
     except ValidationError as error:
         listed = error.errors(include_input=False, include_context=False, include_url=False)
         reasons = [f"{'.'.join(map(str, fault['loc'])) or 'the object'}: {fault['msg']}" for fault in listed[:ERRORS]]
-        inside = _envelope(value, wanted)
+        inside = _find_envelope(value, wanted)
         hint = f"it puts the answer into {inside!r}; write the object itself. " if inside else ""
         raise InputError(hint + "; ".join(part[: REASON // ERRORS] for part in reasons)) from None
 
@@ -198,8 +207,8 @@ def _has_field(wanted: type[BaseModel], name: str) -> bool:
     return any(name in (field, known.alias) for field, known in wanted.model_fields.items())
 
 
-def _envelope(value: Any, wanted: type[BaseModel]) -> str:
-    """The only key of an object whose value is the answer; empty where it is none."""
+def _find_envelope(value: Any, wanted: type[BaseModel]) -> str:
+    """Return the only key of an object whose value is the answer; empty if there is none."""
     if not isinstance(value, dict) or len(value) != 1:
         return ""
     [(key, inner)] = value.items()
@@ -210,9 +219,9 @@ def _envelope(value: Any, wanted: type[BaseModel]) -> str:
     return str(key)[:60]
 
 
-def _cleaned(value: Any) -> Any:
+def _clean_value(value: Any) -> Any:
     if isinstance(value, str):
-        return clean(value)
+        return clean_text(value)
     if isinstance(value, dict):
-        return {clean(key): _cleaned(inner) for key, inner in value.items()}
-    return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
+        return {clean_text(key): _clean_value(inner) for key, inner in value.items()}
+    return [_clean_value(inner) for inner in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Words around an answer: which of two answers is meant, and what a reply is that holds none."""
+"""Words around an answer: they decide between two answers, and classify a reply without one."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ _REFUSAL = re.compile(
 
 @dataclass(frozen=True)
 class Read:
-    """What stood in a reply, and by which repairs it was read."""
+    """The value that was read from a reply, with the repairs."""
 
     value: Any
     repairs: frozenset[str] = frozenset()
 
 
-def bounded(text: str) -> str:
-    """The reply, unless it is too long to be read. Raises InputError."""
+def require_readable_length(text: str) -> str:
+    """Return the reply. Raise InputError if it is too long to be read."""
     if len(text) > MOST:
         raise InputError(f"it has {len(text):,} characters; at most {MOST:,} are read")
     return text
 
 
 def require_few(answers: int, what: str) -> None:
-    """Raises InputError where a reply holds too many answers to look for the one that is meant."""
+    """Raise InputError if a reply holds too many answers to find the right one."""
     if answers > MOST_ANSWERS:
         raise InputError(f"it holds more than {MOST_ANSWERS:,} {what}; write the one that you mean, once")
 
 
-def replaces(text: str, start: int, end: int, later: int) -> bool:
-    """Whether words say that an answer at `later` stands for the one from `start` to `end`."""
+def is_draft_replaced(text: str, start: int, end: int, later: int) -> bool:
+    """Return whether the words mean that an answer at `later` replaces the one from `start` to `end`."""
     between = text[end:later]
     if len(between) > 2 * BETWEEN:
         between = f"{between[:BETWEEN]}\n{between[-BETWEEN:]}"
@@ -79,12 +79,12 @@ def replaces(text: str, start: int, end: int, later: int) -> bool:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether a model says that it will not answer."""
+    """Return whether a model refuses to answer."""
     return bool(_REFUSAL.search(text[:MOST]))
 
 
-def nothing_found(text: str, asked: str, none: str) -> str:
-    """What is wrong with a reply without an answer."""
+def describe_missing_answer(text: str, asked: str, none: str) -> str:
+    """Return the reason for refusing a reply without an answer."""
     if text.lstrip()[:15].lower().startswith(("<!doctype", "<html")):
         return f"it is a page of HTML, not {asked}"
     return f"it is a refusal, not {asked}" if is_refusal(text) else f"it holds {none}"

@@ -1,4 +1,4 @@
-"""How a role's model is asked: temperature and the like, with the defaults of the roles."""
+"""Sampling parameters of a role's requests: temperature and the like, with the defaults of the roles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high"]
 
 
 class Sampling(Frozen):
-    """Parameters of a role's requests. What is None is left to the server. With a `seed` each sample has its own."""
+    """Parameters of a role's requests. None is left to the server. With a `seed` each sample has its own."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -22,7 +22,7 @@ class Sampling(Frozen):
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
 
     def parameters(self, sample: int = 0) -> dict[str, Any]:
-        """As a request has them. Samples of one question differ by their seed, where there is one."""
+        """Return the parameters of a request. Samples of one question differ by their seed, if there is one."""
         chosen = self.model_dump(exclude_none=True)
         if self.seed is not None:
             chosen["seed"] = (self.seed + sample) % 2**31
@@ -38,6 +38,6 @@ DEFAULTS: Mapping[str, Sampling] = {
 """Who tries is sampled, so that k runs differ; who judges is not. Ours; of other roles the server decides."""
 
 
-def sampling_of(role: str, chosen: Mapping[str, Sampling]) -> Sampling:
-    """What was chosen for a role, else its default."""
+def get_sampling(role: str, chosen: Mapping[str, Sampling]) -> Sampling:
+    """Return the chosen sampling of a role, else its default."""
     return chosen.get(role) or DEFAULTS.get(role) or Sampling()

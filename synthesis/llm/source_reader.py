@@ -1,4 +1,4 @@
-"""The Python code in a reply: the block that is meant, lenient as to what stands around it."""
+"""The Python code in a reply: the block that is the answer, lenient about the text around it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from collections import deque
 
 from synthesis import syntax
 from synthesis.errors import InputError
-from synthesis.llm.fences import Block, blocks_in
-from synthesis.llm.reply_words import MOST_DRAFTS, Read, bounded, nothing_found, replaces, require_few
-from synthesis.llm.thoughts import plain, spoken
+from synthesis.llm.reply_marks import Block, find_blocks, strip_marks, strip_thoughts
+from synthesis.llm.reply_words import (
+    MOST_DRAFTS,
+    Read,
+    describe_missing_answer,
+    is_draft_replaced,
+    require_few,
+    require_readable_length,
+)
 
 CODE = frozenset({"", "python", "py", "python3", "py3", "ipython", "python-3"})
 MOST_MERGED = 12
@@ -35,49 +41,51 @@ _QUOTES = str.maketrans({"\u2018": "'", "\u2019": "'", "“": '"', "”": '"'})
 
 
 def read_code(text: str) -> str:
-    """The block of code that a reply means. Raises InputError."""
+    """Return the block of code that is the answer of a reply. Raise InputError."""
     return str(read_source(text).value)
 
 
 def read_source(text: str) -> Read:
-    """The same with the repairs it took."""
-    said = plain(spoken(bounded(text).replace("\r\n", "\n"), _ANSWER))
-    chosen = _tagged(said) or _fenced(said) or _bare(said)
+    """Return the same as `read_code`, with the repairs."""
+    answer_text = strip_marks(strip_thoughts(require_readable_length(text).replace("\r\n", "\n"), _ANSWER))
+    chosen = _read_tagged(answer_text) or _read_fenced(answer_text) or _read_bare(answer_text)
     if chosen is None:
-        raise InputError(nothing_found(said, "the code that was asked for", "no fenced block of Python code"))
+        raise InputError(
+            describe_missing_answer(answer_text, "the code that was asked for", "no fenced block of Python code")
+        )
     if _LEFT_OUT.search(str(chosen.value)) or str(chosen.value).strip() in ("...", "…", "pass"):
         raise InputError("its code leaves a part out and says so in a comment; write it whole")
     return chosen
 
 
-def _fenced(said: str) -> Read | None:
-    blocks = blocks_in(said)
+def _read_fenced(said: str) -> Read | None:
+    blocks = find_blocks(said)
     code = [block for block in blocks if block.language.lower() in CODE and block.body.strip()]
     require_few(len(code), "blocks of code")
     if (length := sum(len(block.body) for block in code)) > MOST_CODE:
         raise InputError(f"its code has {length:,} characters; at most {MOST_CODE:,} are read")
     if blocks and not blocks[-1].closed and (blocks[-1].body.strip() or len(blocks) == 1):
-        if whole := _merged(said, blocks):
+        if whole := _merge_fences(said, blocks):
             return whole
         raise InputError("its fenced block of code does not end")
     if not code:
         return None
-    read = [(block, _mended(block.body)) for block in code]
-    answers = [(block, source) for block, source in read if source is not None and defines(str(source.value))]
-    if not answers and any(source is None for _, source in read) and (whole := _merged(said, blocks)):
+    read = [(block, _mend_block(block.body)) for block in code]
+    answers = [(block, source) for block, source in read if source is not None and defines_code(str(source.value))]
+    if not answers and any(source is None for _, source in read) and (whole := _merge_fences(said, blocks)):
         return whole
     if not answers:
         answers = [(block, source or Read(block.body)) for block, source in read]
     block, chosen = answers[-1]
     meant = str(chosen.value).strip()
     drafts = [earlier for earlier, source in answers[:-1] if str(source.value).strip() != meant]
-    if len(drafts) > MOST_DRAFTS or not all(replaces(said, it.start, it.end, block.start) for it in drafts):
+    if len(drafts) > MOST_DRAFTS or not all(is_draft_replaced(said, it.start, it.end, block.start) for it in drafts):
         raise InputError(f"it holds {len(answers)} fenced blocks of code; write the one that you mean, once")
     return chosen
 
 
-def _merged(said: str, blocks: list[Block]) -> Read | None:
-    """A block whose text holds fences: from its beginning to the last fence by which it is Python."""
+def _merge_fences(said: str, blocks: list[Block]) -> Read | None:
+    """Return a block whose text holds fences: from its beginning to the last fence by which it is Python."""
     begin = next((block for block in blocks if block.language.lower() in CODE and "python" in block.language), None)
     if begin is None:
         return None
@@ -89,50 +97,50 @@ def _merged(said: str, blocks: list[Block]) -> Read | None:
         if len(body) > left:
             continue
         left -= len(body)
-        if defines(body):
+        if defines_code(body):
             return Read(body, frozenset({"fences inside"}))
     return None
 
 
-def _tagged(said: str) -> Read | None:
-    """What stands between tags that some models write in place of fences."""
+def _read_tagged(said: str) -> Read | None:
+    """Return the code between tags that some models write in place of fences."""
     if "```" in said:
         return None
     left = MOST_CODE
     for tag in reversed(deque(_TAGGED.finditer(said), maxlen=MOST_TAGS)):
         end = said.find(_CLOSING[tag[0]], tag.end())
         left -= max(end - tag.end(), 0)
-        source = _mended(said[tag.end() : end].strip("\n")) if end >= 0 and left >= 0 else None
+        source = _mend_block(said[tag.end() : end].strip("\n")) if end >= 0 and left >= 0 else None
         if source is not None:
             return Read(source.value, source.repairs | {"no fence"})
     return None
 
 
-def _bare(said: str) -> Read | None:
-    """Code without a fence, with or without words before and behind it."""
+def _read_bare(said: str) -> Read | None:
+    """Return code without a fence, with or without words around it."""
     if "```" in said or "~~~" in said:
         return None
     begin = _BEGINS.search(said)
     if begin is None:
-        return _indented(said)
+        return _read_indented(said)
     body, left = said[begin.start() :], MOST_CODE
     for _ in range(MOST_CUTS):
         left -= len(body)
         if left < 0:
             return None
-        if defines(body):
+        if defines_code(body):
             return Read(body.rstrip(), frozenset({"no fence"}))
-        line = _fault(body)
-        paragraph = body[: _offset(body, line)].rstrip().rfind("\n\n") if line else -1
-        own = _offset(body, line) if line else 0
+        line = _find_fault_line(body)
+        paragraph = body[: _get_line_offset(body, line)].rstrip().rfind("\n\n") if line else -1
+        own = _get_line_offset(body, line) if line else 0
         body = body[: own if own and body[:own].endswith("\n\n") else max(paragraph, 0)]
         if not body.strip():
             return None
     return None
 
 
-def _indented(said: str) -> Read | None:
-    """Code that is set apart by its indentation alone, as Markdown allows: the one such part that there is."""
+def _read_indented(said: str) -> Read | None:
+    """Return the only part of a reply that is set apart by its indentation, as Markdown allows."""
     begin = _BEGINS_INDENTED.search(said)
     if begin is None:
         return None
@@ -141,20 +149,20 @@ def _indented(said: str) -> Read | None:
     length = inside.index(False) if False in inside else len(lines)
     body = textwrap.dedent("\n".join(lines[:length])).strip("\n")
     again = _BEGINS_INDENTED.search("\n".join(lines[length:]))
-    if again is not None or len(body) > MOST_CODE or not defines(body):
+    if again is not None or len(body) > MOST_CODE or not defines_code(body):
         return None
     return Read(body, frozenset({"indented", "no fence"}))
 
 
-def _offset(text: str, line: int) -> int:
-    """Where a line begins, counted from 1."""
+def _get_line_offset(text: str, line: int) -> int:
+    """Return the offset at which a line begins, counted from 1."""
     return sum(len(part) for part in text.splitlines(keepends=True)[: line - 1])
 
 
-def _fault(source: str) -> int:
-    """The line at which a text stops being Python; 0 where that cannot be told."""
+def _find_fault_line(source: str) -> int:
+    """Return the line at which a text stops being Python; 0 if that is unknown."""
     try:
-        syntax.parse(source)
+        syntax.parse_module(source)
     except SyntaxError as error:
         return error.lineno or 0
     except syntax.UNREADABLE:
@@ -162,9 +170,9 @@ def _fault(source: str) -> int:
     return 0
 
 
-def _mended(body: str) -> Read | None:
-    """A block as Python; None where it is none."""
-    if _parsed(body) is not None:
+def _mend_block(body: str) -> Read | None:
+    """Return a block as Python; None if it is not Python."""
+    if _parse_or_none(body) is not None:
         return Read(body)
     steps = (
         ("indented", lambda text: textwrap.dedent(text)),
@@ -177,25 +185,25 @@ def _mended(body: str) -> Read | None:
         if changed != body:
             body = changed
             repairs.add(name)
-            if _parsed(body) is not None:
+            if _parse_or_none(body) is not None:
                 return Read(body, frozenset(repairs))
     return None
 
 
-def _parsed(source: str) -> ast.Module | None:
+def _parse_or_none(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return syntax.parse(source)
+            return syntax.parse_module(source)
     except syntax.UNREADABLE:
         return None
 
 
-def defines(source: str) -> bool:
-    """Whether a text is Python that defines a class or a function."""
+def defines_code(source: str) -> bool:
+    """Return whether a text is Python that defines a class or a function."""
     if "def " not in source and "class " not in source:
         return False
-    tree = _parsed(source)
+    tree = _parse_or_none(source)
     return tree is not None and any(
         isinstance(part, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) for part in tree.body
     )

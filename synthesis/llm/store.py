@@ -1,4 +1,4 @@
-"""Where replies are kept, so that a crash repeats at most what was in flight and a second run asks nothing."""
+"""Stores of replies, so that a crash repeats at most the requests in flight and a second run sends none."""
 
 from __future__ import annotations
 
@@ -18,31 +18,34 @@ from synthesis.llm.chat import Reply
 
 
 class CallStore(Protocol):
-    """Keeps one reply a key. Every method may be called from one event loop only, by many tasks at once, but never for
-    one key at the same time.
+    """A store of one reply for each key.
 
+    Every method may be called from one event loop only, by many tasks at once, but never for one key at the same time.
     A person's "try again" must set aside the replies that led to the failure, or the same ones are found again.
     """
 
     async def find(self, key: str) -> Reply | None:
-        """The reply that is stored under this key."""
+        """Return the reply that is stored under this key."""
         ...
 
     async def begin(self, key: str, call: StageCall, model: str) -> None:
-        """Say that a request is sent now, each retry included. One that is neither kept nor failed is lost: its process
-        ended. May raise SpendCapReached, where the store knows more than the meter; then nothing is sent."""
+        """Record that a request is sent now, each retry included.
+
+        A request that is neither kept nor failed is lost: its process ended. May raise SpendCapReached, if the store
+        knows of more spending than the meter; then no request is sent.
+        """
         ...
 
     async def keep(self, key: str, call: StageCall, reply: Reply) -> Reply:
-        """Store a reply before anybody uses it; gives what is stored, which another worker may have been first with."""
+        """Store a reply before it is used; return the stored one, which may be of another worker that was first."""
         ...
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
-        """Say that no reply came. The key stays free."""
+        """Record that no reply came. The key stays free."""
         ...
 
     async def note_reading(self, key: str, repairs: Sequence[str], unusable: str) -> None:
-        """Say how a kept reply was read: what of its form was repaired, and why it could not be used, if so."""
+        """Record how a stored reply was read: its repairs, and why it could not be used, if so."""
         ...
 
 
@@ -72,10 +75,10 @@ class MemoryStore:
 
 
 class FileStore:
-    """A store in one file, for scripts without a database: a line for each event, only ever added to.
+    """A store in one file, for scripts without a database: a line for each event, only ever appended.
 
-    One process at a time. A line that a crash cut short is dropped, and its call counts as lost. Raises InputError for
-    a file that another process uses or that holds something else.
+    One process at a time. A line that a crash truncated is dropped, and its call counts as lost. Raise InputError for a
+    file that another process uses or that holds something else.
     """
 
     def __init__(self, path: Path) -> None:
@@ -114,7 +117,7 @@ class FileStore:
         self._write({"fail": key, "reason": error.reason, "message": str(error)})
 
     async def note_reading(self, key: str, repairs: Sequence[str], unusable: str) -> None:
-        """Not kept: whoever reads the file can read the reply again."""
+        """Do nothing: the reply can be read again from the file."""
 
     def close(self) -> None:
         self._file.close()

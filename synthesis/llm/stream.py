@@ -1,4 +1,4 @@
-"""A reply that comes in pieces (server-sent events), put together as a completion: hostile as any other."""
+"""A reply that comes in pieces (server-sent events), joined to a completion: as untrusted as any other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from synthesis.errors import FormatError, LLMError
-from synthesis.json_reader import json_type, read_json
+from synthesis.json_reader import get_json_type, read_json
 from synthesis.llm.repetition import REASON, RepetitionWatch
 from synthesis.llm.wire import MAX_CALLS
 
@@ -26,7 +26,7 @@ def is_stream(response: httpx.Response) -> bool:
 
 @dataclass
 class _Growing:
-    """What has come so far of the first choice."""
+    """The received part of the first choice."""
 
     texts: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _TEXTS})
     calls: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -42,23 +42,23 @@ class _Growing:
         self.repeats = self.repeats or self.watches.setdefault(place, RepetitionWatch()).add(text)
 
 
-async def completion_text(response: httpx.Response, limit: int, heard: Callable[[bool], None]) -> str:
-    """The whole completion as JSON text. `heard` is told of each event: whether it brought any words.
+async def collect_completion(response: httpx.Response, limit: int, heard: Callable[[bool], None]) -> str:
+    """Return the whole completion as JSON text. `heard` is called for each event with whether it brought any words.
 
-    A reply that repeats itself without end is read no further. Raises LLMError, FormatError and what reading raises.
+    A reply that repeats itself without end is read no further. Raise LLMError, FormatError and errors of reading.
     """
     so_far = _Growing()
     ended = False
-    async for line in _lines(response, limit):
+    async for line in _iterate_lines(response, limit):
         if not line.startswith("data:"):
             heard(False)
             continue
-        said = line[5:].strip()
-        if said == "[DONE]":
+        event_text = line[5:].strip()
+        if event_text == "[DONE]":
             ended = True
             break
         before = so_far.size
-        _add(so_far, said)
+        _add_event(so_far, event_text)
         heard(so_far.size > before)
         if so_far.size > limit:
             raise LLMError("too_large", f"The endpoint's reply is larger than {limit} bytes.")
@@ -67,30 +67,30 @@ async def completion_text(response: httpx.Response, limit: int, heard: Callable[
             break
     if not ended and not so_far.finish:
         raise LLMError("unreachable", "The endpoint hung up amid its reply.")
-    return json.dumps(_whole(so_far))
+    return json.dumps(_build_completion(so_far))
 
 
-async def _lines(response: httpx.Response, limit: int) -> AsyncIterator[str]:
-    held = bytearray()
+async def _iterate_lines(response: httpx.Response, limit: int) -> AsyncIterator[str]:
+    pending = bytearray()
     async for part in response.aiter_bytes():
         first, *rest = part.split(b"\n")
-        held += first
-        if len(held) > limit:
+        pending += first
+        if len(pending) > limit:
             raise LLMError("too_large", f"An event of the endpoint's reply is larger than {limit} bytes.")
         for begun in rest:
-            yield held.decode("utf-8", "replace").rstrip("\r")
-            held = bytearray(begun)
-    if held:
-        yield held.decode("utf-8", "replace")
+            yield pending.decode("utf-8", "replace").rstrip("\r")
+            pending = bytearray(begun)
+    if pending:
+        yield pending.decode("utf-8", "replace")
 
 
-def _add(so_far: _Growing, said: str) -> None:
+def _add_event(so_far: _Growing, said: str) -> None:
     try:
         event = read_json(said, broken_text=True)
     except FormatError:
         raise FormatError("", "an event of its stream is not JSON") from None
     if not isinstance(event, dict):
-        raise FormatError("", f"an event of its stream is a {json_type(event)}")
+        raise FormatError("", f"an event of its stream is a {get_json_type(event)}")
     if event.get("error"):
         inner = event["error"]
         words = inner.get("message") if isinstance(inner, dict) else inner
@@ -106,7 +106,7 @@ def _add(so_far: _Growing, said: str) -> None:
     so_far.finish = finish if isinstance(finish, str) and finish else so_far.finish
     piece = choice.get("delta") or choice.get("message") or {}
     if not isinstance(piece, dict):
-        raise FormatError("choices[0].delta", f"expected an object, found a {json_type(piece)}")
+        raise FormatError("choices[0].delta", f"expected an object, found a {get_json_type(piece)}")
     for name in _TEXTS:
         text = piece.get(name)
         if isinstance(text, str) and text:
@@ -138,7 +138,7 @@ def _add_call(so_far: _Growing, piece: dict[str, Any], place: int) -> None:
         so_far.grow(f"call {place}", arguments)
 
 
-def _whole(so_far: _Growing) -> dict[str, Any]:
+def _build_completion(so_far: _Growing) -> dict[str, Any]:
     message: dict[str, Any] = {name: "".join(parts) for name, parts in so_far.texts.items() if parts}
     if message.get("reasoning_content"):
         message.pop("reasoning", None)  # some servers say it under both names

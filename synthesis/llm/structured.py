@@ -1,4 +1,4 @@
-"""Replies in a form: how a model is told of it, and what it hears when its reply does not fit."""
+"""Replies in a form: the request for the form, and the request for another try if a reply does not fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from synthesis.contracts import Message
 from synthesis.errors import InputError
 from synthesis.llm.chat import Reply
 from synthesis.llm.endpoint import StructuredForm
-from synthesis.prompts import has_prompt, prompt
+from synthesis.prompts import get_prompt, has_prompt
 
 SHOWN = 4_000
 """Characters of a reply that a model is shown again."""
@@ -22,44 +22,45 @@ OBSERVED = 6_000
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def json_form(wanted: type[BaseModel]) -> str:
-    """The words that ask for JSON of this shape, with an example of it and room to think before."""
-    asked = prompt("reply", "json").render(schema=_schema_text(wanted))
-    return _with_example(asked, example_name(wanted), "json")
+def build_json_form(wanted: type[BaseModel]) -> str:
+    """Return the words that ask for JSON of this shape, with an example of it and room to think before."""
+    asked = get_prompt("reply", "json").render(schema=_format_schema(wanted))
+    return _add_example(asked, get_example_name(wanted), "json")
 
 
-def example_name(wanted: type[BaseModel]) -> str:
-    """`VerdictReply` as `verdict_reply`: the prompt in `examples` that shows an answer of this shape."""
+def get_example_name(wanted: type[BaseModel]) -> str:
+    """Return `VerdictReply` as `verdict_reply`: the prompt in `examples` that shows an answer of this shape."""
     return _INNER_CAPITAL.sub("_", wanted.__name__.lstrip("_")).lower()
 
 
-def _with_example(asked: str, name: str, language: str) -> str:
+def _add_example(asked: str, name: str, language: str) -> str:
     if not has_prompt("examples", name):
         return asked
-    example = prompt("examples", name).render()
-    return f"{asked}\n\n{prompt('reply', 'example').render(language=language, example=example)}"
+    example = get_prompt("examples", name).render()
+    return f"{asked}\n\n{get_prompt('reply', 'example').render(language=language, example=example)}"
 
 
 @functools.lru_cache(256)
-def _schema_text(wanted: type[BaseModel]) -> str:
-    # Not the whole words: a prompt that is not filled in would be missing in what a stage says that it used.
-    return json.dumps(_without_titles(wanted.model_json_schema()), ensure_ascii=False)
+def _format_schema(wanted: type[BaseModel]) -> str:
+    # Only the schema is cached: a cached prompt would be missing in the stage's list of used prompts.
+    return json.dumps(_strip_titles(wanted.model_json_schema()), ensure_ascii=False)
 
 
-def _without_titles(schema: Any) -> Any:
+def _strip_titles(schema: Any) -> Any:
     """Return a schema without the titles that pydantic makes of names, and without descriptions of whole models."""
     if isinstance(schema, list):
-        return [_without_titles(part) for part in schema]
+        return [_strip_titles(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: part for key, part in schema.items() if key not in ("title", "description") or isinstance(part, dict)}
-    return {key: _without_titles(part) for key, part in kept.items()}
+    parts = {key: part for key, part in schema.items() if key not in ("title", "description") or isinstance(part, dict)}
+    return {key: _strip_titles(part) for key, part in parts.items()}
 
 
-def response_format(wanted: type[BaseModel], form: StructuredForm = "json_schema") -> dict[str, Any]:
-    """The same as a parameter, for endpoints that hold their models to a schema or to JSON.
+def build_response_format(wanted: type[BaseModel], form: StructuredForm = "json_schema") -> dict[str, Any]:
+    """Return the form as a parameter, for endpoints that enforce a schema or JSON.
 
-    Who is held to a schema cannot think in words before it: a text `reasoning` is its first field. No stage reads it.
+    A model that is held to a schema cannot think in words before it: a text `reasoning` is its first field. No stage
+    reads it.
     """
     if form != "json_schema":
         return {"type": form}
@@ -68,13 +69,13 @@ def response_format(wanted: type[BaseModel], form: StructuredForm = "json_schema
     return {"type": form, "json_schema": {"name": wanted.__name__.lstrip("_")[:64], "schema": schema}}
 
 
-def code_form(stage: str = "") -> str:
-    """The words that ask for Python code, with an example of what this stage wants and room to think before."""
-    return _with_example(prompt("reply", "code").render(), stage, "python")
+def build_code_form(stage: str = "") -> str:
+    """Return the words that ask for Python code, with an example for this stage and room to think before."""
+    return _add_example(get_prompt("reply", "code").render(), stage, "python")
 
 
-def reason_of(reply: Reply, error: InputError) -> str:
-    """Why a reply could not be used, with what its envelope says about that."""
+def find_failure_reason(reply: Reply, error: InputError) -> str:
+    """Return the reason why a reply could not be used, with the finish reason if that explains it."""
     if reply.finish_reason == "length":
         return f"it was cut off at the limit of tokens ({error})"[:REASON]
     if not reply.message.content.strip():
@@ -83,13 +84,13 @@ def reason_of(reply: Reply, error: InputError) -> str:
     return str(error)[:REASON]
 
 
-def again(reply: Message, reason: str, number: int, observed: str = "") -> tuple[Message, Message]:
-    """What is added to a conversation so that the model tries once more.
+def build_retry_messages(reply: Message, reason: str, number: int, observed: str = "") -> tuple[Message, Message]:
+    """Return the messages that make the model try once more.
 
-    The `number` of the reply stands in it: a model that says the same twice is asked a third time, not looked up.
-    `observed` is what came of its reply if it was tried, such as the output of code.
+    They contain the `number` of the reply, so that a model that gives the same reply twice is asked a third time, not
+    looked up. `observed` is the result of its reply if it was executed, such as the output of code.
     """
-    shown = reply.content if len(reply.content) <= SHOWN else f"{reply.content[:SHOWN]} …"
-    asked = prompt("reply", "again").render(reason=reason, number=str(number))
+    shown_reply = reply.content if len(reply.content) <= SHOWN else f"{reply.content[:SHOWN]} …"
+    asked = get_prompt("reply", "again").render(reason=reason, number=str(number))
     words = f"{asked}\n\n{observed[:OBSERVED]}" if observed else asked
-    return Message(role="assistant", content=shown or "(nothing)"), Message(role="user", content=words)
+    return Message(role="assistant", content=shown_reply or "(nothing)"), Message(role="user", content=words)

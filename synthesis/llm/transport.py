@@ -1,4 +1,4 @@
-"""HTTP to an endpoint, kept narrow: few headers, no redirects, bounded replies, addresses that are checked.
+"""HTTP to an endpoint, kept narrow: few headers, no redirects, bounded replies, checked addresses.
 
 `aiohttp` carries the requests: httpx's own pools cost more processor time than everything else in an agent's turn.
 """
@@ -19,7 +19,7 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from synthesis.errors import LLMError
-from synthesis.llm.reach import Address, Reach, refused, resolve
+from synthesis.llm.reach import Address, Reach, find_refused_address, resolve_addresses
 from synthesis.llm.stream import COVER, is_stream
 
 _KEPT = {"host", "content-type", "user-agent"}
@@ -28,15 +28,15 @@ KEEPALIVE_S = 15.0
 
 
 @cache
-def trusted_certificates() -> ssl.SSLContext:
+def load_certificates() -> ssl.SSLContext:
     """Read the machine's certificates once a process: that takes 40 ms, and a batch connects often."""
     return httpx.create_ssl_context(trust_env=True)
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves names to addresses within a reach; aiohttp connects to exactly these.
+    """A resolver of names to addresses within a reach; aiohttp connects to exactly these.
 
-    A second lookup by whatever connects could be answered differently (DNS rebinding).
+    A second lookup by the connecting code could be answered differently (DNS rebinding).
     """
 
     def __init__(self, reach: Reach) -> None:
@@ -47,19 +47,19 @@ class CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """Raise OSError for an unknown name, LLMError for an address that is out of reach."""
         try:
-            addresses = await asyncio.to_thread(resolve, host, port)
+            addresses = await asyncio.to_thread(resolve_addresses, host, port)
         except UnicodeError as error:
             raise OSError(str(error)) from error
         require_reach(host, addresses, self.reach)
         return [_build_result(host, address, port) for address in addresses]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the resolver holds no resources."""
 
 
 def require_reach(host: str, addresses: list[Address], reach: Reach) -> None:
     """Raise LLMError if a name leads to an address that is out of reach."""
-    away = refused(addresses, reach)
+    away = find_refused_address(addresses, reach)
     if away is not None:
         raise LLMError("refused", f"The name {host} leads to {away} now, where requests must not go.")
 
@@ -84,7 +84,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; the response's body is read as a stream. Raise httpx.TransportError, LLMError."""
         self._check_literal(request.url.host)
-        with _httpx_errors():
+        with _map_to_httpx_errors():
             response = await self._open_session().request(
                 request.method,
                 str(request.url),
@@ -103,7 +103,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             await session.close()
 
     def _check_literal(self, host: str) -> None:
-        """An address in place of a name is never resolved, so it is checked here."""
+        """Check an address in place of a name, which is never resolved."""
         if self.reach is None:
             return
         try:
@@ -117,7 +117,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         if self._session is None:
             resolver = CheckedResolver(self.reach) if self.reach is not None else None
             connector = aiohttp.TCPConnector(
-                ssl=trusted_certificates(),
+                ssl=load_certificates(),
                 limit=0,
                 resolver=resolver,
                 use_dns_cache=False,
@@ -144,7 +144,7 @@ def _read_timeout(request: httpx.Request) -> aiohttp.ClientTimeout:
 
 
 @contextmanager
-def _httpx_errors() -> Iterator[None]:
+def _map_to_httpx_errors() -> Iterator[None]:
     """Raise aiohttp's errors as httpx's."""
     try:
         yield
@@ -169,7 +169,7 @@ class _Body(httpx.AsyncByteStream):
         self.response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _httpx_errors():
+        with _map_to_httpx_errors():
             async for chunk in self.response.content.iter_any():
                 yield chunk
 
@@ -178,8 +178,10 @@ class _Body(httpx.AsyncByteStream):
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """Sends the endpoint's own key and nothing from the process's environment; stops reading a reply that grows past
-    `reply_bytes` (LLMError `too_large`)."""
+    """A transport that sends the endpoint's own key and nothing from the process's environment.
+
+    It stops reading a reply that grows past `reply_bytes` (LLMError `too_large`).
+    """
 
     def __init__(self, inner: httpx.AsyncBaseTransport, key: str, reply_bytes: int) -> None:
         self.inner = inner

@@ -1,4 +1,4 @@
-"""Messages and tools as OpenAI's chat completions spell them, and replies read back: what a server sends is hostile."""
+"""Messages and tools in the format of OpenAI's chat completions, and replies parsed: a server's data is untrusted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pydantic_core
 from synthesis.contracts import Message, Tool, ToolCall, Usage
 from synthesis.errors import FormatError
 from synthesis.formats.files import MAX_WEIGHT
-from synthesis.formats.values import clean
-from synthesis.json_reader import json_type, read_json, require_usable
+from synthesis.formats.values import clean_text
+from synthesis.json_reader import get_json_type, read_json, require_usable
 from synthesis.llm.chat import Embeddings, Reply
 
 MAX_CALLS = 128
@@ -39,12 +39,12 @@ def encode_body(body: dict[str, Any]) -> bytes:
         return json.dumps(body).encode()
 
 
-def request_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def build_request_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the messages as a request holds them; reasoning as `reasoning_content`, if a message has any."""
-    return [_request_message(message) for message in messages]
+    return [_build_request_message(message) for message in messages]
 
 
-def _request_message(message: Message) -> dict[str, Any]:
+def _build_request_message(message: Message) -> dict[str, Any]:
     sent: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "tool":
         return sent | {"tool_call_id": message.tool_call_id}
@@ -67,17 +67,20 @@ def _request_message(message: Message) -> dict[str, Any]:
     return sent
 
 
-def reply_message(message: Message) -> dict[str, Any]:
-    """An assistant's message as a reply holds it. Calls of which none has a name are none to any client: their text is
-    given back as content, with what was wrong as `UNREADABLE`, which `read_message` takes for the call that it was."""
-    told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+def build_reply_message(message: Message) -> dict[str, Any]:
+    """Return an assistant's message as a reply holds it.
+
+    Calls without any name are no calls to a client: their text is returned as content, with the error as `UNREADABLE`,
+    from which `read_message` restores the call.
+    """
+    body: dict[str, Any] = {"role": "assistant", "content": message.content or None}
     if message.reasoning:
-        told["reasoning_content"] = message.reasoning
+        body["reasoning_content"] = message.reasoning
     if message.tool_calls and not any(call.name for call in message.tool_calls):
         unread = message.tool_calls[0]
-        return told | {"content": message.content or unread.raw or None, UNREADABLE: unread.error or UNNAMED_CALL}
+        return body | {"content": message.content or unread.raw or None, UNREADABLE: unread.error or UNNAMED_CALL}
     if message.tool_calls:
-        told["tool_calls"] = [
+        body["tool_calls"] = [
             {
                 "id": call.id or f"call_{secrets.token_hex(6)}",
                 "type": "function",
@@ -85,10 +88,10 @@ def reply_message(message: Message) -> dict[str, Any]:
             }
             for call in message.tool_calls
         ]
-    return told
+    return body
 
 
-def request_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
+def build_request_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
@@ -99,43 +102,43 @@ def request_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
 
 
 def read_body(text: str) -> Any:
-    """The JSON of a response's body, whose text is cleaned where it is taken. Raises FormatError."""
+    """Parse the JSON of a response's body; callers clean the text that they use. Raise FormatError."""
     return read_json(text, "the body", most_memory=MAX_WEIGHT, broken_text=True)
 
 
 def read_reply(text: str) -> Reply:
-    """The reply in a response's body. Raises FormatError when it is none."""
+    """Return the reply in a response's body. Raise FormatError if there is none."""
     data = read_body(text)
     if not isinstance(data, dict):
-        raise FormatError("", f"expected an object, found a {json_type(data)}")
+        raise FormatError("", f"expected an object, found a {get_json_type(data)}")
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise FormatError("choices", "there is no choice in it")
     message = choices[0].get("message")
     if not isinstance(message, dict):
-        raise FormatError("choices[0].message", f"expected an object, found a {json_type(message)}")
+        raise FormatError("choices[0].message", f"expected an object, found a {get_json_type(message)}")
     finish = choices[0].get("finish_reason")
     model = data.get("model")
     return Reply(
         message=read_message(message),
-        finish_reason=clean(finish)[:40] if isinstance(finish, str) else "",
-        usage=_usage(data.get("usage")),
-        model=clean(model)[:200] if isinstance(model, str) else "",
+        finish_reason=clean_text(finish)[:40] if isinstance(finish, str) else "",
+        usage=_read_usage(data.get("usage")),
+        model=clean_text(model)[:200] if isinstance(model, str) else "",
     )
 
 
 def read_models(text: str) -> list[str]:
-    """The names in a list of models. Raises FormatError when it is none."""
+    """Return the names in a list of models. Raise FormatError if it is none."""
     data = read_body(text)
     listed = data.get("data") if isinstance(data, dict) else None
     if not isinstance(listed, list):
         raise FormatError("data", "there is no list in it")
     names = [model.get("id") for model in listed if isinstance(model, dict)]
-    return [clean(name)[:200] for name in names if isinstance(name, str) and name]
+    return [clean_text(name)[:200] for name in names if isinstance(name, str) and name]
 
 
 def read_embeddings(text: str, count: int) -> Embeddings:
-    """`count` finite vectors of one length, in the order of the texts. Raises FormatError."""
+    """Return `count` finite vectors of one length, in the order of the texts. Raise FormatError."""
     data = read_body(text)
     listed = data.get("data") if isinstance(data, dict) else None
     if not isinstance(listed, list) or len(listed) != count:
@@ -147,40 +150,40 @@ def read_embeddings(text: str, count: int) -> Embeddings:
         # Numbers that are none, or too large to be kept, are marked by `loads` and are neither int nor float.
         if not isinstance(vector, list) or not vector or not all(type(value) in (int, float) for value in vector):
             raise FormatError(f"data[{place}].embedding", "this is no list of numbers")
-        vectors[index if type(index) is int else None] = tuple(_bounded(value, place) for value in vector)
+        vectors[index if type(index) is int else None] = tuple(_require_bounded(value, place) for value in vector)
     if vectors.keys() != set(range(count)) or len({len(vector) for vector in vectors.values()}) > 1:
         raise FormatError("data", "indices or lengths of the vectors do not fit each other")
-    return Embeddings(vectors=tuple(vectors[index] for index in range(count)), usage=_usage(data.get("usage")))
+    return Embeddings(vectors=tuple(vectors[index] for index in range(count)), usage=_read_usage(data.get("usage")))
 
 
-def _bounded(value: float, place: int) -> float:
+def _require_bounded(value: float, place: int) -> float:
     if abs(value) > MAX_COORDINATE:
         raise FormatError(f"data[{place}].embedding", "a number is too large")
     return float(value)
 
 
 def read_message(data: dict[str, Any]) -> Message:
-    """An assistant's message: its words, its reasoning (a field, or a `<think>` block) and its calls."""
-    content, thought = split_reasoning(_text(data.get("content"), "content"))
-    stated = _text(data.get("reasoning_content") or data.get("reasoning"), "reasoning_content")
+    """Return an assistant's message: its words, its reasoning (a field, or a `<think>` block) and its calls."""
+    content, thought = split_reasoning(_read_text(data.get("content"), "content"))
+    stated = _read_text(data.get("reasoning_content") or data.get("reasoning"), "reasoning_content")
     if isinstance(unread := data.get(UNREADABLE), str) and unread:
-        raw = _text(data.get("content"), "content")[:20_000]
-        return Message(role="assistant", tool_calls=(ToolCall(name="", raw=raw, error=clean(unread)[:300]),))
+        raw = _read_text(data.get("content"), "content")[:20_000]
+        return Message(role="assistant", tool_calls=(ToolCall(name="", raw=raw, error=clean_text(unread)[:300]),))
     listed = data.get("tool_calls")
     if not isinstance(listed, list | None):
-        raise FormatError("choices[0].message.tool_calls", f"expected a list, found a {json_type(listed)}")
+        raise FormatError("choices[0].message.tool_calls", f"expected a list, found a {get_json_type(listed)}")
     if len(listed or ()) > MAX_CALLS:
         raise FormatError("choices[0].message.tool_calls", f"more than {MAX_CALLS} calls in one turn")
     return Message(
         role="assistant",
         content=content,
         reasoning="\n".join(part for part in (stated, thought) if part),
-        tool_calls=tuple(_call(item) for item in listed or ()),
+        tool_calls=tuple(_read_call(item) for item in listed or ()),
     )
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
-    """(content, reasoning) of a text with a `<think>` block, also one cut short or opened by the template."""
+    """Return (content, reasoning) of a text with a `<think>` block, also one cut short or opened by the template."""
     parts: list[str] = []
     at = 0
     while match := _THINK.match(text, at):
@@ -193,61 +196,61 @@ def split_reasoning(text: str) -> tuple[str, str]:
     return text.strip() if parts else text, "\n".join(part for part in parts if part)
 
 
-def _text(value: Any, place: str) -> str:
+def _read_text(value: Any, place: str) -> str:
     if isinstance(value, list):
         parts = [part.get("text") if isinstance(part, dict) else part for part in value]
         value = "\n".join(part for part in parts if isinstance(part, str))
     if value is not None and not isinstance(value, str):
-        raise FormatError(f"choices[0].message.{place}", f"expected text, found a {json_type(value)}")
-    return clean(value or "")
+        raise FormatError(f"choices[0].message.{place}", f"expected text, found a {get_json_type(value)}")
+    return clean_text(value or "")
 
 
-def _call(item: Any) -> ToolCall:
+def _read_call(item: Any) -> ToolCall:
     inner = item.get("function") if isinstance(item, dict) else None
     if not isinstance(inner, dict):
-        return ToolCall(name="", raw=_cut(item), error=UNNAMED_CALL)
+        return ToolCall(name="", raw=_shorten_raw(item), error=UNNAMED_CALL)
     name, identity = inner.get("name"), item.get("id")
     arguments, error = read_arguments(inner.get("arguments"))
     if not isinstance(name, str) or not name:
         name, error = "", UNNAMED_CALL
     return ToolCall(
-        id=clean(identity)[:200] if isinstance(identity, str) else "",
-        name=clean(name)[:200],
+        id=clean_text(identity)[:200] if isinstance(identity, str) else "",
+        name=clean_text(name)[:200],
         arguments=arguments,
-        raw=_cut(inner.get("arguments")),
+        raw=_shorten_raw(inner.get("arguments")),
         error=error,
     )
 
 
 def read_arguments(value: Any) -> tuple[dict[str, Any], str]:
-    """(arguments, error) of a call: JSON text, an object, or nothing. With an error the arguments are empty."""
+    """Return (arguments, error) of a call: JSON text, an object, or nothing. With an error the arguments are empty."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}, ""
     try:
         arguments = read_json(value, "arguments") if isinstance(value, str) else value
         require_usable(arguments, "arguments")
     except FormatError as error:
-        return {}, clean(f"the {error}")[:300]
+        return {}, clean_text(f"the {error}")[:300]
     if not isinstance(arguments, dict):
-        return {}, f"the arguments must be a JSON object, not a {json_type(arguments)}"
+        return {}, f"the arguments must be a JSON object, not a {get_json_type(arguments)}"
     return arguments, ""
 
 
-def _cut(value: Any) -> str:
-    return clean(value if isinstance(value, str) else json.dumps(value))[:20_000]
+def _shorten_raw(value: Any) -> str:
+    return clean_text(value if isinstance(value, str) else json.dumps(value))[:20_000]
 
 
-def _usage(data: Any) -> Usage:
+def _read_usage(data: Any) -> Usage:
     if not isinstance(data, dict):
         return Usage()
     return Usage(
-        prompt_tokens=_count(data, "prompt_tokens"),
-        completion_tokens=_count(data, "completion_tokens"),
-        reasoning_tokens=_count(data.get("completion_tokens_details"), "reasoning_tokens"),
-        cached_tokens=_count(data.get("prompt_tokens_details"), "cached_tokens"),
+        prompt_tokens=_read_count(data, "prompt_tokens"),
+        completion_tokens=_read_count(data, "completion_tokens"),
+        reasoning_tokens=_read_count(data.get("completion_tokens_details"), "reasoning_tokens"),
+        cached_tokens=_read_count(data.get("prompt_tokens_details"), "cached_tokens"),
     )
 
 
-def _count(data: Any, name: str) -> int:
+def _read_count(data: Any, name: str) -> int:
     value = data.get(name) if isinstance(data, dict) else None
     return value if type(value) is int and 0 <= value < 2**31 else 0

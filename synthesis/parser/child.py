@@ -1,4 +1,4 @@
-"""The process that reads one file: `python -m synthesis.parser.child TASK`, the file at its standard input.
+"""Process that reads one file: `python -m synthesis.parser.child TASK`, the file at its standard input.
 
 It answers with lines of JSON: `["item", value]` each, then `["end"]`; or `["refused", place, reason]`, `["memory"]`.
 """
@@ -17,23 +17,23 @@ from typing import Any
 
 
 def main(task: str) -> None:
-    told = json.loads(task)
-    if not _lock_in(told):
+    task_data = json.loads(task)
+    if not _set_limits(task_data):
         return
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", newline="\n")
     sys.stdout = sys.stderr
     try:
-        _read(told, out)
+        _read_items(task_data, out)
     except MemoryError:
         answer: list[Any] = ["memory"]
     else:
         answer = ["end"]
-    # What could not be written whole above must not be taken for a line of its own.
+    # The newline first: a partial line from above must not merge with this answer.
     out.write(f"\n{json.dumps(answer)}\n")
     out.flush()
 
 
-def _read(told: dict[str, Any], out: Any) -> None:
+def _read_items(told: dict[str, Any], out: Any) -> None:
     from synthesis.errors import FormatError, InputError
 
     module, _, name = str(told["function"]).partition(":")
@@ -50,8 +50,8 @@ def _read(told: dict[str, Any], out: Any) -> None:
         out.write(f"{json.dumps(['refused', '', str(error)])}\n")
 
 
-def _lock_in(told: dict[str, Any]) -> bool:
-    """Set the limits; false where the process that asked is gone already."""
+def _set_limits(told: dict[str, Any]) -> bool:
+    """Set the limits; return False if the parent process is already gone."""
     memory, cpu = int(told["memory"]), int(told["cpu"])
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

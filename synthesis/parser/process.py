@@ -1,4 +1,4 @@
-"""Starts the process that reads one file, and hands on what it read; ends it where it takes too much of anything."""
+"""Start of the process that reads one file, and its results; it is ended if it exceeds a limit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class TooCostly(InputError):
-    """A file that needs more memory or time to be read than is given to one."""
+    """Error of a file that needs more memory or time to be read than allowed."""
 
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """What reading one file may cost. Memory is the address space, of which the interpreter takes about 100 MiB."""
+    """Limits of reading one file. Memory is the address space, of which the interpreter takes about 100 MiB."""
 
     memory_mib: int = 768
     cpu_s: int = 60
@@ -40,42 +40,45 @@ class ReadLimits:
     """A plain file of so few bytes costs no more than a few MiB, and is read here; of a packed one say 0."""
 
 
-def read_apart(
+def read_in_process(
     function: str, file: IO[bytes], arguments: dict[str, Any] | None = None, limits: ReadLimits | None = None
 ) -> Iterator[Any]:
-    """What `function` ("package.module:name") yields of a file, called as `function(file, **arguments)` in a process of
-    its own; all of it has to be JSON. The file is read from its beginning, through its descriptor where it has one.
+    """Yield the items of `function` ("package.module:name") for a file.
 
-    Raises TooCostly; FormatError, InputError: what the function raised; InfrastructureError: the process was lost.
+    It is called as `function(file, **arguments)` in a process of its own; all items have to be JSON. The file is read
+    from its beginning, through its descriptor if it has one.
+
+    Raise TooCostly; FormatError and InputError of the function; InfrastructureError if the process was lost.
     """
     limits = limits or ReadLimits()
-    told = {"function": function, "arguments": arguments or {}, "parent": os.getpid()}
-    told |= {"memory": limits.memory_mib << 20, "cpu": limits.cpu_s}
+    task_data = {"function": function, "arguments": arguments or {}, "parent": os.getpid()}
+    task_data |= {"memory": limits.memory_mib << 20, "cpu": limits.cpu_s}
     with contextlib.ExitStack() as stack:
         if file.seek(0, os.SEEK_END) <= limits.small_bytes:
             file.seek(0)
             module, _, name = function.partition(":")
             yield from getattr(import_module(module), name)(file, **(arguments or {}))
             return
-        source = stack.enter_context(_on_disk(file))
+        source = stack.enter_context(_ensure_on_disk(file))
         # The kernel ends the child with the thread that started it: this one, which waits for it.
         child = subprocess.Popen(
-            [sys.executable, "-m", "synthesis.parser.child", json.dumps(told)],
+            # It may write no file, so no bytecode either: a try would leave empty folders.
+            [sys.executable, "-B", "-m", "synthesis.parser.child", json.dumps(task_data)],
             stdin=source,
             stdout=subprocess.PIPE,
             cwd=ROOT,
             env={"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "MALLOC_ARENA_MAX": "1", "LANG": "C.UTF-8"},
         )
-        stack.callback(_end, child)
+        stack.callback(_end_child, child)
         late = threading.Event()
-        clock = threading.Timer(limits.wall_s, _stop, (child, late))
+        clock = threading.Timer(limits.wall_s, _stop_child, (child, late))
         clock.daemon = True
         clock.start()
         stack.callback(clock.cancel)
-        yield from _items(child, limits, late)
+        yield from _read_items(child, limits, late)
 
 
-def _items(child: subprocess.Popen[bytes], limits: ReadLimits, late: threading.Event) -> Iterator[Any]:
+def _read_items(child: subprocess.Popen[bytes], limits: ReadLimits, late: threading.Event) -> Iterator[Any]:
     size = 0
     out = cast(IO[bytes], child.stdout)
     while line := out.readline(limits.item_bytes + 1):
@@ -92,24 +95,24 @@ def _items(child: subprocess.Popen[bytes], limits: ReadLimits, late: threading.E
         elif kind == "refused":
             raise FormatError(*rest) if rest[0] else InputError(rest[1])
         elif kind == "memory":
-            raise _too_much(f"{limits.memory_mib:,} MiB of memory")
+            raise _build_cost_error(f"{limits.memory_mib:,} MiB of memory")
         else:
             return
     code = child.wait()
     if late.is_set():
-        raise _too_much(f"{limits.wall_s:,.0f} s")
+        raise _build_cost_error(f"{limits.wall_s:,.0f} s")
     if code == -signal.SIGXCPU:
-        raise _too_much(f"{limits.cpu_s:,} s of the processor")
+        raise _build_cost_error(f"{limits.cpu_s:,} s of the processor")
     raise InfrastructureError(f"The process that read this file was lost (exit {code}). Try again.")
 
 
-def _too_much(what: str) -> TooCostly:
+def _build_cost_error(what: str) -> TooCostly:
     return TooCostly(f"This file needs more than {what} to be read: split it.")
 
 
 @contextlib.contextmanager
-def _on_disk(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The file with a descriptor; one that is held in memory is written to a nameless file first."""
+def _ensure_on_disk(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Yield the file with a descriptor; one that is held in memory is written to a nameless file first."""
     try:
         file.flush()
         file.fileno()
@@ -123,12 +126,12 @@ def _on_disk(file: IO[bytes]) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _stop(child: subprocess.Popen[bytes], late: threading.Event) -> None:
+def _stop_child(child: subprocess.Popen[bytes], late: threading.Event) -> None:
     late.set()
     child.kill()
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _end_child(child: subprocess.Popen[bytes]) -> None:
     child.kill()
     child.wait()
     cast(IO[bytes], child.stdout).close()

@@ -1,4 +1,4 @@
-"""One attempt at a task of a package, by a model behind an address, and what it earned."""
+"""One attempt at a task of a package, by a model behind an address, and its reward."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from synthesis.contracts import Attempt, Turn
 from synthesis.errors import InfrastructureError, InputError, LLMError
-from synthesis.llm import AskedModel, ChatModel, connected
+from synthesis.llm import AskedModel, ChatModel, open_role_model
 from synthesis.portable.task_file import PortableTask
 from synthesis.rollout import (
     AttemptSetting,
@@ -25,13 +25,13 @@ from synthesis.verifiers.rewards import score_end
 
 @dataclass(frozen=True)
 class Limits:
-    """What ends an attempt; `turns` None means 30, or 40 in a conversation."""
+    """Limits of an attempt; `turns` None means 30, or 40 in a conversation."""
 
     turns: int | None = None
     deadline_s: float = 3_600.0
 
 
-async def attempted(
+async def make_attempt(
     sandbox: Sandbox,
     row: PortableTask,
     agent: AskedModel,
@@ -41,10 +41,10 @@ async def attempted(
     judge: AskedModel | None = None,
     ended: Callable[[], str] = lambda: "",
 ) -> Attempt:
-    """The attempt, verified. `ended` says why the caller gives the agent no further turn, or nothing: what was done by
-    then is verified. Sampling is whoever's answers behind the agent's address.
+    """Return the attempt, verified. `ended` returns the reason why the caller gives the agent no further turn, or an
+    empty text: the state at that point is verified. Sampling is decided behind the agent's address.
 
-    Raises InputError: a conversation, and nobody plays the user, or a rubric, and nobody judges; InfrastructureError:
+    Raises InputError: a conversation without a model for the user, or a rubric without a judge; InfrastructureError:
     the attempt was lost, which is no reward of 0.
     """
     conversational = row.setting == "conversation"
@@ -54,27 +54,28 @@ async def attempted(
         raise InputError(f"The task {row.id} is judged by a rubric: name the model that judges (harness.judge).")
     setting = AttemptSetting(conversational=conversational, max_turns=limits.turns, deadline_s=limits.deadline_s)
     async with (
-        connected(agent) as model,
-        connected(user if conversational else None) as player,
-        connected(judge) as decider,
+        open_role_model(agent) as model,
+        open_role_model(user if conversational else None) as player,
+        open_role_model(judge) as decider,
     ):
         assert model is not None
         policy = _EndedPolicy(model, ended)
-        plan = Plan(row.task, policy, setting, _user(row, player, user), judge=decider)
+        plan = Plan(row.task, policy, setting, _make_user(row, player, user), judge=decider)
         (attempt,) = [one async for one in run_attempts(sandbox, [plan], at_once=1)]
     if attempt.outcome in ("infra_error", "cancelled"):
         raise InfrastructureError(attempt.note or "The attempt was lost.")
     return attempt
 
 
-def earned(attempt: Attempt) -> float:
-    """The reward of an attempt that `attempted` returned. One that the program ended earned nothing."""
+def get_reward(attempt: Attempt) -> float:
+    """Return the reward of an attempt that `make_attempt` returned. One that the program ended earns 0."""
     return attempt.reward.reward if attempt.reward is not None else 0.0
 
 
-def untouched(sandbox: Sandbox, row: PortableTask) -> float:
-    """The reward of doing nothing. Raises ProgramError, StateError, InfrastructureError, InputError: its verifier is a
-    rubric, whose facts only a judge can decide."""
+def score_untouched(sandbox: Sandbox, row: PortableTask) -> float:
+    """Return the reward of doing nothing. Raises ProgramError, StateError, InfrastructureError, InputError: its
+    verifier is a rubric, whose facts only a judge can decide.
+    """
     task = row.task
     if task.rubric is not None:
         raise InputError(f"The task {row.id} is judged by a rubric: attempt it with a judge (harness.judge).")
@@ -99,7 +100,7 @@ class _EndedPolicy(ChatPolicy):
             raise
 
 
-def _user(row: PortableTask, player: ChatModel | None, role: AskedModel | None) -> User | None:
+def _make_user(row: PortableTask, player: ChatModel | None, role: AskedModel | None) -> User | None:
     if player is None or role is None:
         return None
     return SimulatedUser(player, row.task.instruction, temperature=role.temperature)

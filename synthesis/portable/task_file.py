@@ -1,4 +1,4 @@
-"""Tasks in a folder: a line a task, and each program once, under its hash."""
+"""Tasks in a folder: one line per task, and each program once, under its hash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAMS_KEPT = 256
 
 
 class NamedTask(Frozen):
-    """What tells a task from others. `setting` says whether somebody plays the user."""
+    """Identifying fields of a task. `setting` shows whether a model plays the user."""
 
     id: str
     environment: str = ""
@@ -29,34 +29,36 @@ class NamedTask(Frozen):
 
 
 class PortableTask(NamedTask):
-    """A task as a package holds it. Its `id` is the key of `task` too."""
+    """A task in a package. Its `id` is the key of `task` too."""
 
     task: RolloutTask
 
 
 class TaskHead(NamedTask):
-    """What can be said of a task without its state, checks and program."""
+    """Summary of a task without its state, checks and program."""
 
     instruction: str
 
 
 def write_tasks(folder: Path, side: str, rows: Iterable[PortableTask]) -> None:
-    """Write one side into the folder, programs that are not there yet beside it."""
+    """Write one side into the folder, with programs that are not in it yet."""
     programs = folder / PROGRAMS
     programs.mkdir(exist_ok=True)
     with (folder / f"{side}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
         for row in rows:
             text = json.dumps(row.task.program.model_dump(mode="json"), sort_keys=True)
-            named = hashlib.sha256(text.encode()).hexdigest()
-            if not (path := programs / f"{named}.json").exists():
+            program_hash = hashlib.sha256(text.encode()).hexdigest()
+            if not (path := programs / f"{program_hash}.json").exists():
                 path.write_text(text, encoding="utf-8")
-            told = row.model_dump(mode="json")
-            told["task"]["program"] = named
-            file.write(json.dumps(told, sort_keys=True) + "\n")
+            row_json = row.model_dump(mode="json")
+            row_json["task"]["program"] = program_hash
+            file.write(json.dumps(row_json, sort_keys=True) + "\n")
 
 
 class TaskFile:
-    """The tasks of a folder: their heads in order, each task whole by its id. Only heads and places are kept."""
+    """Tasks of a folder: their heads in order, each complete task by its id. Only heads and positions are kept in
+    memory.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -69,16 +71,16 @@ class TaskFile:
         return self._heads[side]
 
     def __getitem__(self, ident: str) -> PortableTask:
-        """Raises InputError: there is no such task."""
+        """Return a task by its id. Raises InputError: it does not exist."""
         if ident not in self._places:
             raise InputError(f"There is no task {ident[:80]!r} in this package.")
         side, place = self._places[ident]
         with self._path(side).open("rb") as file:
             file.seek(place)
-            told = json.loads(file.readline())
-        named = told["task"].pop("program")
-        told["task"]["program"] = program_of(self.folder / PROGRAMS / f"{named}.json")
-        return PortableTask.model_validate(told)
+            row_json = json.loads(file.readline())
+        program_hash = row_json["task"].pop("program")
+        row_json["task"]["program"] = read_program(self.folder / PROGRAMS / f"{program_hash}.json")
+        return PortableTask.model_validate(row_json)
 
     def _path(self, side: str) -> Path:
         return self.folder / f"{side}.jsonl"
@@ -88,10 +90,10 @@ class TaskFile:
             place = 0
             for number, line in enumerate(file, 1):
                 try:
-                    told = json.loads(line)
+                    row_json = json.loads(line)
                     head = TaskHead(
-                        **{name: told[name] for name in ("id", "environment", "category", "setting")},
-                        instruction=told["task"]["instruction"],
+                        **{name: row_json[name] for name in ("id", "environment", "category", "setting")},
+                        instruction=row_json["task"]["instruction"],
                     )
                 except (ValueError, KeyError) as error:
                     raise FormatError(f"{side}.jsonl line {number}", "is damaged: install the package anew") from error
@@ -101,8 +103,8 @@ class TaskFile:
 
 
 @functools.lru_cache(PROGRAMS_KEPT)
-def program_of(path: Path) -> Program:
-    """Raises FormatError: its file is not the one that was written."""
+def read_program(path: Path) -> Program:
+    """Return the program of a file. Raises FormatError: the file is not the one that was written."""
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != path.stem:
         raise FormatError(path.name, "is not the program that was written: install the package anew")

@@ -1,8 +1,9 @@
-"""What `verifiers` finds in a package: its taskset, the harness in which a model attempts its tasks, and both joined.
+"""Entry point of `verifiers` in a package: its taskset, the harness in which a model attempts its tasks, and both
+joined.
 
 The harness is the package's own: the tools of a task are methods of its program in the sandbox, and the reward is the
-verdict on the state that they leave. It runs in the process that evaluates or trains; each turn is asked of the
-address that `verifiers` gives it, which records turns and tokens. A model can reach the tools, and nothing else.
+verdict on the state that they leave. It runs in the process that evaluates or trains; each turn is requested from the
+address that `verifiers` provides, which records turns and tokens. A model can reach only the tools.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from pydantic import SecretStr, model_validator
 
 from synthesis.contracts import Attempt, TrajectoryStep
 from synthesis.llm import AskedModel, Endpoint
-from synthesis.portable.attempt import Limits, attempted, earned, untouched
+from synthesis.portable.attempt import Limits, get_reward, make_attempt, score_untouched
 from synthesis.portable.task_file import TaskFile
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 
 DATA = Path(__file__).with_name("data")
 PACKAGE = __name__.partition(".")[0].replace("_", "-")
@@ -34,13 +35,13 @@ FOREIGN = (
 
 
 @functools.cache
-def tasks() -> TaskFile:
-    """The package's tasks."""
+def load_tasks() -> TaskFile:
+    """Return the package's tasks."""
     return TaskFile(DATA)
 
 
 class EnvariumData(vf.TaskData):
-    """What a trace keeps of a task; state, checks and program stay in the package, under its id."""
+    """Data of a task in a trace; state, checks and program stay in the package, under its id."""
 
     side: Literal["train", "test"] = "train"
     environment: str = ""
@@ -63,15 +64,15 @@ class EnvariumTask(vf.Task[EnvariumData, EnvariumState, vf.TaskConfig]):
 
     @vf.reward(weight=1.0)
     async def reward(self, trace: vf.Trace) -> float:
-        if trace.agent.config.harness is None:  # `vf-validate`: nobody acts
-            return await asyncio.to_thread(untouched, default_sandbox(), tasks()[self.key])
-        return earned(_attempt_of(trace))
+        if trace.agent.config.harness is None:  # `vf-validate`: there is no agent
+            return await asyncio.to_thread(score_untouched, get_default_sandbox(), load_tasks()[self.key])
+        return get_reward(_get_attempt(trace))
 
     @vf.metric
     async def verdict(self, trace: vf.Trace) -> dict[str, float]:
         if trace.agent.config.harness is None:
             return {}
-        attempt = _attempt_of(trace)
+        attempt = _get_attempt(trace)
         reward = attempt.reward
         return {
             "solved": float(attempt.outcome == "solved"),
@@ -83,7 +84,7 @@ class EnvariumTask(vf.Task[EnvariumData, EnvariumState, vf.TaskConfig]):
 
 
 class EnvariumConfig(vf.TasksetConfig):
-    """Which of the package's tasks."""
+    """Selection of the package's tasks."""
 
     side: Literal["train", "test"] = "train"
     """`test` holds what the dataset held out."""
@@ -93,7 +94,7 @@ class EnvariumTaskset(vf.Taskset[EnvariumTask, EnvariumConfig]):
     """The tasks of the package."""
 
     def load(self) -> Iterator[EnvariumTask]:
-        for head in tasks().heads(self.config.side):
+        for head in load_tasks().heads(self.config.side):
             told = head.model_dump(exclude={"instruction"})
             data = EnvariumData(**told, name=head.id, prompt=head.instruction, side=self.config.side)
             yield EnvariumTask(data, self.config.task)
@@ -116,7 +117,7 @@ class AskedConfig(vf.BaseConfig):
 
 
 class EnvariumHarnessConfig(vf.HarnessConfig):
-    """What ends an attempt, and who plays along."""
+    """Limits of an attempt, and the models of other roles."""
 
     max_turns: int | None = None
     """None: 30, or 40 in a conversation, as on the site."""
@@ -156,9 +157,9 @@ class EnvariumHarness(vf.Harness[EnvariumHarnessConfig]):
             max_retries=2,
             left_out={ctx.model: {"stream": "", "stream_options": ""}},
         )
-        attempt = await attempted(
-            default_sandbox(),
-            tasks()[str(data.id)],
+        attempt = await make_attempt(
+            get_default_sandbox(),
+            load_tasks()[str(data.id)],
             AskedModel(agent, ctx.model),
             Limits(self.config.max_turns, self.config.deadline_s),
             user=self.config.user.asked(),
@@ -171,14 +172,14 @@ class EnvariumHarness(vf.Harness[EnvariumHarnessConfig]):
 
 
 class EnvariumEnvConfig(vf.EnvConfig):
-    """One agent; its harness runs nothing of the model's, so it needs no container."""
+    """One agent; its harness does not execute code of the model, so it needs no container."""
 
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
 
     @model_validator(mode="before")
     @classmethod
-    def _own_harness(cls, data: Any) -> Any:
-        """Settings of a harness without a name are of this package's, where verifiers would take `bash`."""
+    def _set_own_harness(cls, data: Any) -> Any:
+        """Apply settings of a harness without an id to this package's harness; verifiers would use `bash`."""
         agent = data.get("agent") if isinstance(data, dict) else None
         if isinstance(agent, dict) and isinstance(harness := agent.get("harness"), dict) and not harness.get("id"):
             return {**data, "agent": {**agent, "harness": {**harness, "id": PACKAGE}}}
@@ -193,11 +194,11 @@ class EnvariumEnv(vf.Env[EnvariumEnvConfig]):
 
 
 def is_answer(step: TrajectoryStep) -> bool:
-    """Whether a step submitted the answer, which reaches no environment."""
+    """Return whether a step submitted the answer, which reaches no environment."""
     return step.result is not None and not step.result.executed
 
 
-def _attempt_of(trace: vf.Trace) -> Attempt:
+def _get_attempt(trace: vf.Trace) -> Attempt:
     attempt = getattr(trace.state, "attempt", None)
     if attempt is None:
         raise ValueError(FOREIGN)

@@ -1,9 +1,9 @@
 """Execution of a solution script: its code in one sandboxed process, its calls in an episode of the environment.
 
-The script never shares a process with the program, so it can use tools alone. It is executed from its beginning for
-each call: `call` hands out the results that are known, in their order, and ends the execution at the first call without
-one. That call is carried out on the episode, and the script is executed again with its result. So what was called is
-recorded by the host, whatever a script does, and a script that does not do the same each time is found out.
+The script never shares a process with the program, so it can only use tools. It is executed from its beginning for each
+call: `call` returns the known results in their order, and ends the execution at the first call without one. That call
+is made in the episode, and the script is executed again with its result. So the host records the calls, whatever a
+script does, and a script that does not behave the same each time is detected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from synthesis.contracts import (
 )
 from synthesis.errors import FormatError, InputError, ProgramEnded, ProgramError, StateError
 from synthesis.json_reader import read_json
-from synthesis.runtime import Episode, Sandbox, state_hash
+from synthesis.runtime import Episode, Sandbox, hash_state
 
 FUNCTION = "solve"
 PARAMETER = "call"
@@ -106,9 +106,10 @@ def __line__(error):
 
 
 class SolutionRun(Frozen):
-    """An executed solution. `calls` are those that reached the environment, in order, `results` what they returned,
-    encoded; `refused` and `changing` are places among them. `answer` is what the script returned, plain JSON. With
-    `failed` it came to no end, and that says why."""
+    """An executed solution. `calls` are those that reached the environment, in order, `results` their results, encoded;
+    `refused` and `changing` are places among them. `answer` is the script's return value, plain JSON. `failed` is the
+    reason why it did not finish, if any.
+    """
 
     calls: tuple[ReferenceCall, ...] = ()
     results: tuple[Any, ...] = ()
@@ -130,7 +131,7 @@ def execute_solution(
     seed: int = DEFAULT_SEED,
     now: str = DEFAULT_NOW,
 ) -> SolutionRun:
-    """Execute a solution on an initial state, which is encoded. What it does wrong is in the result.
+    """Execute a solution on an initial state, which is encoded. Errors of the script are in the result.
 
     Raises ProgramError (the program does not start) and InfrastructureError.
     """
@@ -149,11 +150,11 @@ def execute_solution(
             state = episode.state()
     except ProgramEnded as error:
         return recorder.result(failed=f"the environment ended: {str(error)[:TOLD_CHARS]}")
-    return recorder.result(answer=answer, failed=failed, state=state, digest=state_hash(state))
+    return recorder.result(answer=answer, failed=failed, state=state, digest=hash_state(state))
 
 
 class _Recorder:
-    """What a script called, and what came of it."""
+    """The calls of a script, and their results."""
 
     def __init__(self, program: Program, most_calls: int) -> None:
         self.most_calls = most_calls
@@ -165,21 +166,21 @@ class _Recorder:
         self.changing: list[int] = []
         self.bytes = 0
 
-    def carry_out(self, episode: Episode, spelled: str) -> None:
-        """Make a call on the episode, and know its result. Raises InputError and ProgramEnded."""
+    def make_call(self, episode: Episode, spelled: str) -> None:
+        """Make a call in the episode, and store its result. Raises InputError and ProgramEnded."""
         tool, arguments = _read_call(spelled)
         if tool not in self.tools:
             raise InputError(f"it calls {tool!r:.100}, and there is no such tool; there are {', '.join(self.tools)}")
         if len(self.calls) == self.most_calls:
             raise InputError(f"it makes more than {self.most_calls} calls; look up less, or in fewer calls")
-        made = episode.call(tool, arguments)
+        call_result = episode.call(tool, arguments)
         number = len(self.calls)
         self.calls.append(ReferenceCall(tool=tool, arguments=arguments))
-        self.results.append(made.result)
-        self.refused += [number] if is_refusal(made.ok, made.result) else []
-        self.changing += [number] if made.patch else []
-        self.known.append({"call": spelled, "error": _say_error(made), "value": made.result})
-        self.bytes += len(json.dumps(made.result))
+        self.results.append(call_result.result)
+        self.refused += [number] if is_refusal(call_result.ok, call_result.result) else []
+        self.changing += [number] if call_result.patch else []
+        self.known.append({"call": spelled, "error": _format_error(call_result), "value": call_result.result})
+        self.bytes += len(json.dumps(call_result.result))
         if self.bytes > RESULT_BYTES:
             raise InputError(f"what its calls return is more than {RESULT_BYTES:,} bytes together; look up less")
 
@@ -194,20 +195,20 @@ class _Recorder:
 
 
 def _find_answer(sandbox: Sandbox, script: Program, episode: Episode, recorder: _Recorder, seed: int, now: str) -> Any:
-    """What the script returns once all of its calls are carried out. Raises InputError and ProgramEnded."""
+    """Return the script's answer once all of its calls are made. Raises InputError and ProgramEnded."""
     spent = 0.0
     while True:
-        made = _run_once(sandbox, script, recorder.known, seed, now)
-        spent += made.duration_us / 1e6
+        call_result = _run_once(sandbox, script, recorder.known, seed, now)
+        spent += call_result.duration_us / 1e6
         if spent > MOST_SECONDS:
             raise InputError(f"it takes more than {MOST_SECONDS:g} seconds")
-        told = made.result if made.ok and isinstance(made.result, dict) else {}
-        if isinstance(spelled := told.get("pending"), str):
-            recorder.carry_out(episode, spelled)
-        elif "answer" in told:
-            return _read_text(told["answer"], "what it returns")
+        outcome = call_result.result if call_result.ok and isinstance(call_result.result, dict) else {}
+        if isinstance(pending_call := outcome.get("pending"), str):
+            recorder.make_call(episode, pending_call)
+        elif "answer" in outcome:
+            return _read_text(outcome["answer"], "what it returns")
         else:
-            raise InputError(_say_failure(made, told))
+            raise InputError(_describe_failure(call_result, outcome))
 
 
 def _run_once(sandbox: Sandbox, script: Program, known: list[dict[str, Any]], seed: int, now: str) -> CallResult:
@@ -237,8 +238,8 @@ def _read_text(text: Any, what: str) -> Any:
         raise InputError(str(error)[:TOLD_CHARS]) from None
 
 
-def _say_error(made: CallResult) -> str:
-    """The error of a call as the script is given it; empty for one that came back, and be it a refusal."""
+def _format_error(made: CallResult) -> str:
+    """Return the error of a call as the script receives it; empty for one that returned, even if it was refused."""
     if made.ok:
         return ""
     if made.error is None:
@@ -246,7 +247,7 @@ def _say_error(made: CallResult) -> str:
     return f"{made.error.type or made.error.kind}: {made.error.message}"[:TOLD_CHARS]
 
 
-def _say_failure(made: CallResult, told: dict[str, Any]) -> str:
+def _describe_failure(made: CallResult, told: dict[str, Any]) -> str:
     if told.get("unsteady"):
         return "it does not call the same when it is executed again with the same results"
     if "error" in told:
@@ -256,19 +257,19 @@ def _say_failure(made: CallResult, told: dict[str, Any]) -> str:
     return f"it fails: {error.type} {error.message}"[:TOLD_CHARS] if error else "it gives back nothing that can be read"
 
 
-def say_calls(run: SolutionRun, most: int) -> str:
-    """The last calls of a run with their results, one a line, in at most so many characters."""
+def format_calls(run: SolutionRun, most: int) -> str:
+    """Return the last calls of a run with their results, one per line, in at most so many characters."""
     lines: list[str] = []
-    for line in _lines_backwards(run):
+    for line in _iterate_lines_backwards(run):
         most -= len(line) + 1
         if most < 0:
             break
         lines.append(line)
-    left = len(run.calls) - len(lines)
-    return "\n".join(([f"({left} earlier calls)"] if left else []) + lines[::-1]) or "no calls"
+    left_out_count = len(run.calls) - len(lines)
+    return "\n".join(([f"({left_out_count} earlier calls)"] if left_out_count else []) + lines[::-1]) or "no calls"
 
 
-def _lines_backwards(run: SolutionRun) -> Iterator[str]:
+def _iterate_lines_backwards(run: SolutionRun) -> Iterator[str]:
     for number in range(len(run.calls) - 1, -1, -1):
         call = run.calls[number]
         asked = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())

@@ -1,7 +1,7 @@
-"""Answers that are right elsewhere (ours): what the same script answers in states that lack one record of this one.
+"""Answers that are right in other states (ours): the same script's answers in states that lack one record of this one.
 
-Each is of the right form and made of values that the environment holds. A verification script that lets one of them
-pass does not look at what was asked.
+Each has the right form and values from the environment. A verification script that passes one of them does not check
+the requested information.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from synthesis.contracts import State
 from synthesis.drafts import TaskDraft
 from synthesis.errors import InputError, ProgramError, StateError
-from synthesis.formats.answer_form import answer_text, read_answer_values, read_submission
+from synthesis.formats.answer_form import read_answer_values, read_submission, serialize_answer
 from synthesis.programmatic.execution import execute_solution
-from synthesis.programmatic.solution_stage import is_same_answer
 from synthesis.runtime import Sandbox
+from synthesis.tasks.submitted_values import is_same_answer
 from synthesis.tasks.task_context import World
 
 TRIED = 12
@@ -23,16 +23,16 @@ TRIED = 12
 
 
 def find_sibling_answers(sandbox: Sandbox, world: World, task: TaskDraft, wanted: int, most_calls: int) -> list[str]:
-    """At most so many answers that differ from the task's. A state in which the script fails gives none.
+    """Return at most so many answers that differ from the task's. A state in which the script fails gives none.
 
     Raises InfrastructureError.
     """
     if not task.answer_form:
         return []
-    found: dict[str, None] = {}
+    answers: dict[str, None] = {}
     right = read_answer_values(task.reference.answer) if task.reference else {}
     for number, state in enumerate(_list_siblings(world.initial)):
-        if len(found) >= wanted or number >= TRIED:
+        if len(answers) >= wanted or number >= TRIED:
             break
         try:
             run = execute_solution(sandbox, world.program, state, task.solution, most_calls)
@@ -40,19 +40,19 @@ def find_sibling_answers(sandbox: Sandbox, world: World, task: TaskDraft, wanted
         except (InputError, ProgramError, StateError):
             continue
         if not run.failed and not is_same_answer(task.answer_form, answer, right):
-            found[answer_text(answer)] = None
-    return list(found)
+            answers[serialize_answer(answer)] = None
+    return list(answers)
 
 
 def _list_siblings(initial: State) -> Iterator[State]:
-    """States without one record each: the first and the last of every collection, the collections in turn."""
+    """Yield states without one record each: the first and the last of every collection, the collections in turn."""
     collections = [key for key, value in initial.items() if isinstance(value, dict | list) and len(value) > 1]
     for first in (False, True):
         for key in collections:
-            yield {**initial, key: _without_one(initial[key], first=first)}
+            yield {**initial, key: _drop_record(initial[key], first=first)}
 
 
-def _without_one(value: Any, *, first: bool) -> Any:
+def _drop_record(value: Any, *, first: bool) -> Any:
     if isinstance(value, list):
         return value[1:] if first else value[:-1]
     names = list(value)

@@ -1,7 +1,8 @@
-"""The verification script of a programmatic task (AW 3.1.1): debugged in the sandbox until it tells right from wrong.
+"""Verification script of a programmatic task (AW 3.1.1): debugged in the sandbox until it separates right from wrong.
 
-Its author sees the query, the solution and what that came to, never the program. What it blocks that is right, or lets
-pass that is wrong, goes back to it; a script that is not whole after so many rounds ends the task.
+Its author sees the query, the solution and its result, never the program. Right ends that it blocks, and wrong ends
+that it passes, are reported back; a script that is still invalid after the allowed rounds ends the task. About an end
+that the same calls leave in another order its author is asked once.
 """
 
 from __future__ import annotations
@@ -9,30 +10,35 @@ from __future__ import annotations
 import ast
 import json
 
-from synthesis.assessment.prompt_values import cut
+from synthesis.assessment.prompt_values import cut_text
 from synthesis.contracts import AnswerField, Reference, ScriptVerifier, State
 from synthesis.contracts.verifier_kinds import MOST_ASSERTIONS
-from synthesis.drafts import ScenarioDraft, TaskDraft
-from synthesis.errors import InputError, MalformedReply, Rejected
-from synthesis.formats.answer_form import compare_spec
+from synthesis.drafts import ScenarioDraft, ScriptRound, TaskDraft
+from synthesis.errors import InputError, Rejected
+from synthesis.formats.answer_form import build_compare_spec
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.formats.verifier_record import PARAMETERS
+from synthesis.programmatic.call_orders import find_other_order
 from synthesis.programmatic.siblings import find_sibling_answers
-from synthesis.programmatic.solution_stage import require_script
-from synthesis.programmatic.trials import Trial, find_blocked, find_passed, list_trials
-from synthesis.prompts import fenced, prompt
+from synthesis.programmatic.solution_stage import record_round, require_script
+from synthesis.programmatic.trials import Trial, find_blocked, find_passed, list_trials, make_order_trial
+from synthesis.prompts import fence_text, get_prompt
 from synthesis.runtime import make_patch
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
 from synthesis.tasks.author_form import describe_fields
-from synthesis.tasks.task_context import Unfit, World, rejected, world_of
-from synthesis.tasks.task_frame import framed
+from synthesis.tasks.task_context import Unfit, World, build_world, reject_unfit_replies
+from synthesis.tasks.task_frame import add_frame, build_unframed_subject
 from synthesis.verifiers.call_sequences import run_calls
 
 FAILS, PASSES = "verification_fails", "verification_passes"
 """Why a verification script ends a task: it cannot run or blocks what is right; it lets pass what is wrong."""
 FUNCTION = "verify"
 LEAST_ASSERTIONS = 2
+OPEN_ORDER = (
+    "If the words of the work leave that order open, let it pass: records may then stand in any order, and under the "
+    "ids that they got. If the words say the order, send the script once more as it is"
+)
 CHANGES_CHARS = 30_000
 PASSED_TOLD = 15
 
@@ -40,48 +46,61 @@ PASSED_TOLD = 15
 async def write_verification(
     kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft
 ) -> TaskDraft:
-    """The task with its verification script and its frame.
+    """Return the task with its verification script and its frame.
 
-    Raises Rejected (`verification_fails`, `verification_passes`, `reference_fails`) and what `Kit.ask_code` raises.
+    Raises Rejected (`verification_fails`, `verification_passes`, `reference_fails`) and as `Kit.ask_code`.
     """
-    return await program_script(kit, await world_of(kit, record, scenario), task)
+    return await write_script(kit, await build_world(kit, record, scenario), task)
 
 
-async def program_script(kit: Kit, world: World, task: TaskDraft, former: str = "") -> TaskDraft:
-    """The task with a verification script in place of the `former` one, if there is one: the script with what is wrong
-    with it. Raises as `write_verification`."""
-    end = await kit.run(find_end, kit, world, task)
+async def write_script(kit: Kit, world: World, task: TaskDraft, former: str = "") -> TaskDraft:
+    """Return the task with a verification script that replaces the `former` one, if any: a text of that script and its
+    faults. Raises as `write_verification`.
+    """
+    end = await kit.run(compute_end_state, kit, world, task)
     numbers = kit.settings.programmatic
     siblings = await kit.run(find_sibling_answers, kit.sandbox, world, task, numbers.siblings, numbers.most_calls)
     trials = list_trials(task, world.start, end, siblings)
+    other_end = await kit.run(
+        find_other_order, kit.sandbox, build_unframed_subject(world, task, task.reference), world.start
+    )
+    unasked = [make_order_trial(task, other_end)] if other_end is not None else []
     changes = json.dumps(make_patch(world.start, end), ensure_ascii=False)
     reference = task.reference or Reference()
-    words = prompt("programmatic", "verification").render(
-        about=prompt_text.introduction(world.record),
-        state=world.shown,
-        changes=fenced("changes", cut(changes, CHANGES_CHARS)),
-        query=fenced("query", task.instruction),
+    words = get_prompt("programmatic", "verification").render(
+        about=prompt_text.format_introduction(world.record),
+        state=world.start_text,
+        changes=fence_text("changes", cut_text(changes, CHANGES_CHARS)),
+        query=fence_text("query", task.instruction),
         form="\n".join(map(_describe_field, task.answer_form)) or "nothing is to be answered",
-        solution=fenced("solution", task.solution),
-        answer=fenced("answer", reference.answer or "none"),
-        former=former or "nothing",
+        solution=fence_text("solution", task.solution),
+        expected=fence_text("answer", reference.answer or "none"),
+        former=f"\n\nThe script that is there so far:\n\n{former}" if former else "",
     )
     script: ScriptVerifier | None = None
+    rounds: list[ScriptRound] = []
+    left = numbers.rounds
 
-    async def check(source: str) -> None:
-        nonlocal script
+    async def check_source(source: str) -> None:
+        nonlocal script, left
         kit.check_stop()
-        script = await kit.run(try_verification, kit, world, task, trials, source)
+        left -= 1
+        with record_round(rounds, "verification"):
+            script = await kit.run(try_verification, kit, world, task, trials, source)
+            order_trials = [unasked.pop()] if unasked and left else []
+            if blocked := await kit.run(find_blocked, kit.sandbox, script, world.start, order_trials):
+                raise Unfit(FAILS, f"the script blocks {blocked}. {OPEN_ORDER}")
 
-    try:
-        await kit.ask_code("author", "verification", words, check, sample=bool(former), tries=numbers.rounds)
-    except MalformedReply as error:
-        raise rejected(error) from error
-    return await framed(kit, world, task.model_copy(update={"script": script}))
+    with reject_unfit_replies():
+        await kit.ask_code("author", "verification", words, check_source, sample=bool(former), tries=numbers.rounds)
+    script_fields = {"script": script, "rounds": (*task.rounds, *rounds), "siblings": tuple(siblings)}
+    return await add_frame(kit, world, task.model_copy(update=script_fields))
 
 
-def find_end(kit: Kit, world: World, task: TaskDraft) -> State:
-    """The state that the reference leaves, encoded. Raises Rejected("reference_fails") and InfrastructureError."""
+def compute_end_state(kit: Kit, world: World, task: TaskDraft) -> State:
+    """Return the state that the reference leaves, encoded. Raises Rejected("reference_fails") and
+    InfrastructureError.
+    """
     calls = task.reference.calls if task.reference else ()
     run = run_calls(kit.sandbox, world.subject(task, task.reference), calls, world.start)
     if run.state is None:
@@ -90,27 +109,29 @@ def find_end(kit: Kit, world: World, task: TaskDraft) -> State:
 
 
 def try_verification(kit: Kit, world: World, task: TaskDraft, trials: list[Trial], source: str) -> ScriptVerifier:
-    """Try a script on every trial. Raises Unfit with what it blocks or lets pass, and InfrastructureError."""
+    """Try a script on every trial. Raises Unfit with the ends that it blocks or passes wrongly, and
+    InfrastructureError.
+    """
     script = _read_script(task, source)
     if blocked := find_blocked(kit.sandbox, script, world.start, trials):
-        raise Unfit(FAILS, f"the script blocks what is right. {blocked}")
+        raise Unfit(FAILS, f"the script blocks what is right: {blocked}")
     if passed := find_passed(kit.sandbox, script, world.start, trials):
-        more = f" (and {len(passed) - 1} more)" if len(passed) > 1 else ""
-        listed = fenced("passed", "\n".join(passed[:PASSED_TOLD]))
-        message = f"the script lets pass what is wrong. {passed[0]}{more}"
-        raise Unfit(PASSES, message, f"It must not let pass any of these:\n\n{listed}")
+        more_text = f" (and {len(passed) - 1} more)" if len(passed) > 1 else ""
+        passed_text = fence_text("passed", "\n".join(passed[1:PASSED_TOLD]))
+        message = f"the script lets pass what is wrong: {passed[0]}{more_text}"
+        raise Unfit(PASSES, message, f"It lets these pass as well:\n\n{passed_text}" if more_text else "")
     return script
 
 
 def _describe_field(field: AnswerField) -> str:
-    """A field as the author is told it, with the comparison that knows every way of writing it."""
-    spec = ", ".join(f"{name}={value!r}" for name, value in compare_spec(field).items() if name != "required")
+    """Return a text of a field for the author, with the comparison that accepts every spelling of it."""
+    spec = ", ".join(f"{name}={value!r}" for name, value in build_compare_spec(field).items() if name != "required")
     compared = f"is_expected(answer, {field.name!r}, expected.get({field.name!r}), {spec})"
     return f"{describe_fields([field])}\n  compared by {compared}"
 
 
 def _read_script(task: TaskDraft, source: str) -> ScriptVerifier:
-    """The script as a verifier, its assertions told from the dict that it returns at its end. Raises Unfit."""
+    """Return the script as a verifier, with the names of assertions from the dict that it returns. Raises Unfit."""
     try:
         function = require_script(source, FUNCTION, PARAMETERS)
     except Unfit as error:

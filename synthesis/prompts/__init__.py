@@ -1,11 +1,11 @@
-"""Prompts: one folder a stage, one plain file a prompt, each known by its hash.
+"""Prompts: one folder per stage, one plain file per prompt, each identified by its hash.
 
-`{{name}}` stands for a variable. Values go in as they are and are not looked at again, so that text of an LLM, a
-tool or a person can bring no placeholder of its own.
+`{{name}}` is a variable. Values are inserted as they are and not scanned again, so that text of an LLM, a tool or a
+person can bring no placeholder of its own.
 
-A line `---` ends what is the same in every call of a stage: instructions, and the form of the reply, which is put
-there. What varies follows: first the environment, then the item, last what belongs to one call alone. So a server
-that keeps prefixes reads the common part once.
+A line `---` ends the part that is the same in every call of a stage: instructions, and the form of the reply, which is
+inserted there. The variable part follows: first the environment, then the item, last the data of one call alone. So a
+server that caches prefixes reads the common part once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Prompt:
         return frozenset(_PLACE.findall(self.text))
 
     def render(self, **values: str) -> str:
-        """The text with every variable filled in. Raises PromptError for one that is missing or not used."""
+        """Return the text with every variable filled in. Raise PromptError for one that is missing or not used."""
         missing, unused = self.variables - values.keys(), values.keys() - self.variables
         if missing or unused:
             parts = [f"missing: {', '.join(sorted(missing))}"] * bool(missing)
@@ -55,24 +55,24 @@ class Prompt:
         return _PLACE.sub(lambda match: values[match[1]].replace(FORM_PLACE, ""), text)
 
 
-def with_form(words: str, form: str) -> str:
-    """Return a prompt with the form of the reply: behind its fixed part, or at the end if it has none."""
+def insert_form(words: str, form: str) -> str:
+    """Return a prompt with the form of the reply: after its fixed part, or at the end if it has none."""
     fixed, mark, rest = words.partition(FORM_PLACE)
-    return f"{fixed}{form}{SEPARATOR}{rest}\n\n{prompt('reply', 'now').render()}" if mark else f"{words}\n\n{form}"
+    return f"{fixed}{form}{SEPARATOR}{rest}\n\n{get_prompt('reply', 'now').render()}" if mark else f"{words}\n\n{form}"
 
 
-def prompt(stage: str, name: str) -> Prompt:
-    """The prompt in `synthesis/prompts/STAGE/NAME.md`, or the text that a batch tries in its place (`trial.py`).
+def get_prompt(stage: str, name: str) -> Prompt:
+    """Return the prompt in `synthesis/prompts/STAGE/NAME.md`, or the text that a batch tries instead (`trial.py`).
 
-    Raises PromptError where there is none.
+    Raise PromptError if it does not exist.
     """
-    own = tried_prompts.get().get(f"{stage}/{name}")
-    return own if own is not None else standing(stage, name)
+    trial_prompt = tried_prompts.get().get(f"{stage}/{name}")
+    return trial_prompt if trial_prompt is not None else load_prompt(stage, name)
 
 
 @functools.cache
-def standing(stage: str, name: str) -> Prompt:
-    """The prompt as its file has it. Raises PromptError where there is none."""
+def load_prompt(stage: str, name: str) -> Prompt:
+    """Return the prompt of its file. Raise PromptError if it does not exist."""
     path = HERE / stage / f"{name}.md"
     if not (stage + name).replace("_", "").isalnum() or not path.is_file():
         raise PromptError(f"There is no prompt {stage}/{name}.")
@@ -85,17 +85,17 @@ tried_prompts: ContextVar[Mapping[str, Prompt]] = ContextVar("prompts that a bat
 
 @functools.cache
 def has_prompt(stage: str, name: str) -> bool:
-    """Whether there is a prompt of this name."""
+    """Return whether a prompt of this name exists."""
     try:
-        prompt(stage, name)
+        get_prompt(stage, name)
     except PromptError:
         return False
     return True
 
 
 @contextmanager
-def noting() -> Iterator[dict[str, str]]:
-    """Every prompt that is filled in meanwhile, by name with its hash; in tasks that are begun here too."""
+def record_prompts() -> Iterator[dict[str, str]]:
+    """Yield the prompts that are filled in meanwhile, by name with their hash; also in tasks that are begun here."""
     noted: dict[str, str] = {}
     token = _filled.set(noted)
     try:
@@ -104,19 +104,19 @@ def noting() -> Iterator[dict[str, str]]:
         _filled.reset(token)
 
 
-def hashes(*used: Prompt) -> dict[str, str]:
-    """What provenance keeps: each prompt's name with its hash."""
+def map_prompt_hashes(*used: Prompt) -> dict[str, str]:
+    """Return each prompt's name with its hash, for provenance."""
     return {template.name: template.sha256 for template in used}
 
 
-def fenced(label: str, text: str) -> str:
-    """Put text that nobody trusts between two equal lines that it cannot hold itself, so that it cannot close them."""
-    line = fence_line(label, text)
+def fence_text(label: str, text: str) -> str:
+    """Put untrusted text between two equal lines that it cannot contain itself, so that it cannot close them."""
+    line = build_fence_line(label, text)
     return f"{line}\n{text}\n{line}"
 
 
-def fence_line(label: str, text: str) -> str:
-    """Return a line that the text does not hold. Its number follows from the text: digits cost few tokens."""
+def build_fence_line(label: str, text: str) -> str:
+    """Return a line that the text does not contain. Its number follows from the text: digits cost few tokens."""
     digest = hashlib.sha256(text.encode("utf-8", "replace")).digest()
     while (line := f"=== {label} {int.from_bytes(digest) % 10**9:09} ===") in text:
         digest = hashlib.sha256(digest).digest()

@@ -1,4 +1,4 @@
-"""Tools as prompts show them, and what they take in fewer characters than their schemas have."""
+"""Text of tools for prompts, and their parameters in fewer characters than their schemas have."""
 
 from __future__ import annotations
 
@@ -26,25 +26,27 @@ DESCRIPTIONS = (None, 300, 100, 0)
 def shorten_parameters(parameters: Any, most: int) -> Any:
     """Return parameters as they are if they take at most `most` characters as JSON, else the deepest outline that does.
 
-    An outline of one level is returned even if it is longer: no parameter is left out.
+    An outline of one level is returned even if it is longer: no parameter is omitted.
     """
-    if parameters is None or len(_as_json(parameters)) <= most:
+    if parameters is None or len(_dump_json(parameters)) <= most:
         return parameters
     fitting = outline_parameters(parameters)
     for depth in range(2, MOST_DEPTH + 1):
         deeper = outline_parameters(parameters, depth, most)
-        if deeper is None or deeper == fitting or len(_as_json(deeper)) > most:
+        if deeper is None or deeper == fitting or len(_dump_json(deeper)) > most:
             break
         fitting = deeper
     return fitting
 
 
 def outline_parameters(parameters: Any, depth: int = 1, most: int | None = None) -> Any:
-    """Reduce a schema, or a list of parameters, to names, types, choices and whether they are required, `depth` levels
-    deep. References are written out. None: it would have more than about `most` characters."""
+    """Reduce a schema, or a list of parameters, to names, types, choices and required flags, `depth` levels deep.
+
+    References are written out. Return None if it would have more than about `most` characters.
+    """
     if isinstance(parameters, list):
-        kept = ("name", "type", "required")
-        return [{key: item[key] for key in kept if key in item} for item in parameters if isinstance(item, dict)]
+        kept_keys = ("name", "type", "required")
+        return [{key: item[key] for key in kept_keys if key in item} for item in parameters if isinstance(item, dict)]
     if not isinstance(parameters, dict):
         return None
     outline = _Outline({**_read_object(parameters.get("definitions")), **_read_object(parameters.get("$defs"))}, most)
@@ -55,12 +57,12 @@ def outline_parameters(parameters: Any, depth: int = 1, most: int | None = None)
 
 
 class _TooLong(Exception):
-    """An outline became longer than it may be."""
+    """Error of an outline that exceeds its limit."""
 
 
 @dataclass
 class _Outline:
-    """Writes schemas out, with what they refer to; counts what was written."""
+    """Writer of schemas with their references resolved; counts the characters written."""
 
     definitions: dict[str, Any]
     most: int | None
@@ -91,12 +93,12 @@ class _Outline:
             parts["items"] = items
         for name in ("allOf", "anyOf", "oneOf"):
             joined = schema[name][:MOST_CHOICES] if joins and isinstance(schema.get(name), list) else []
-            if any(found := [self.reduce(one, depth, joins - 1) for one in joined]):
-                parts[name] = found
+            if any(reduced_parts := [self.reduce(one, depth, joins - 1) for one in joined]):
+                parts[name] = reduced_parts
         return parts
 
     def _follow(self, schema: Any) -> Any:
-        """Return what a schema refers to, also through references to references."""
+        """Return the schema that a reference leads to, also through references to references."""
         for _ in range(MOST_HOPS):
             if not (isinstance(schema, dict) and isinstance(schema.get("$ref"), str)):
                 break
@@ -110,23 +112,25 @@ class _Outline:
 
 
 def describe_tools(tools: tuple[ToolSpec, ...], most: int) -> str:
-    """Describe every tool with its parameters in at most about `most` characters: schemas are outlined and descriptions
-    cut, in steps, but no tool and no parameter is left out."""
-    for text in _shorter_and_shorter(tools, most):
+    """Describe every tool with its parameters in at most about `most` characters.
+
+    Schemas are outlined and descriptions cut, in steps, but no tool and no parameter is omitted.
+    """
+    for text in _iter_shorter_texts(tools, most):
         if len(text) <= most:
             return text
     return text
 
 
-def _shorter_and_shorter(tools: tuple[ToolSpec, ...], most: int) -> Iterator[str]:
-    yield _describe(tools, None, None)
+def _iter_shorter_texts(tools: tuple[ToolSpec, ...], most: int) -> Iterator[str]:
+    yield _describe_all(tools, None, None)
     share = most // max(1, len(tools))
     for description in DESCRIPTIONS:
         for portion in (share, share // 2, share // 4, 0):
-            yield _describe(tools, description, portion)
+            yield _describe_all(tools, description, portion)
 
 
-def _describe(tools: tuple[ToolSpec, ...], words: int | None, schema: int | None) -> str:
+def _describe_all(tools: tuple[ToolSpec, ...], words: int | None, schema: int | None) -> str:
     return "\n".join(_describe_tool(tool, words, schema) for tool in tools)
 
 
@@ -135,7 +139,7 @@ def _describe_tool(tool: ToolSpec, most_words: int | None, most_schema: int | No
     if most_words is not None and len(words) > most_words:
         words = f"{words[:most_words]}…" if most_words else ""
     parameters = tool.parameters if most_schema is None else shorten_parameters(tool.parameters, most_schema)
-    takes = f"\n  takes: {_as_json(parameters)}" if parameters else ""
+    takes = f"\n  takes: {_dump_json(parameters)}" if parameters else ""
     return f"- {tool.name!r}: {words}{takes}"
 
 
@@ -143,5 +147,5 @@ def _read_object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _as_json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Prompts that one batch tries in place of the standing ones: checked before, known by the hash of their own text."""
+"""Prompts that one batch tries instead of the default ones: validated before, identified by the hash of their text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from synthesis.errors import InputError, PromptError
-from synthesis.prompts import HERE, Prompt, standing, tried_prompts
+from synthesis.prompts import HERE, Prompt, load_prompt, tried_prompts
 
 FORMS = ("reply", "examples")
 """Folders that no batch may try: how a reply is read depends on them."""
@@ -16,26 +16,27 @@ MOST_TRIED = 20
 LEAST_CHARS = 20
 
 
-def triable() -> list[str]:
-    """Names (`stage/name`) of the prompts that a batch may have a text of its own of."""
+def list_triable_prompts() -> list[str]:
+    """Return the names (`stage/name`) of the prompts for which a batch may have its own text."""
     names = (f"{path.parent.name}/{path.stem}" for path in HERE.glob("*/*.md"))
     return sorted(name for name in names if name.partition("/")[0] not in FORMS)
 
 
-def standing_prompt(name: str) -> Prompt:
-    """The prompt as it stands. Raises InputError for one that cannot be tried."""
-    stage, _, own = name.partition("/")
+def get_triable_prompt(name: str) -> Prompt:
+    """Return the default prompt. Raise InputError for one that cannot be tried."""
+    stage, _, prompt_name = name.partition("/")
     try:
         if stage in FORMS:
             raise PromptError("a form")
-        return standing(stage, own)
+        return load_prompt(stage, prompt_name)
     except PromptError:
         raise InputError(f"There is no prompt {name[:80]!r} that a batch could try. Choose one of the list.") from None
 
 
-def checked_trial(name: str, text: str) -> str:
-    """The text as a batch keeps it. Raises InputError with what to change: placeholders, length, signs."""
-    stands = standing_prompt(name)
+def check_trial(name: str, text: str) -> str:
+    """Return the text as a batch stores it. Raise InputError with the change needed: placeholders, length,
+    characters."""
+    stands = get_triable_prompt(name)
     text = text.replace("\r\n", "\n").strip("\n")
     if len(text.strip()) < LEAST_CHARS:
         raise InputError(
@@ -48,37 +49,37 @@ def checked_trial(name: str, text: str) -> str:
     bad = next((sign for sign in text if ord(sign) < 32 and sign not in "\n\t"), "")
     if bad or any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
         raise InputError(f"The prompt {name} holds a sign that is no text ({bad!r}). Take it out.")
-    own = Prompt(name, text, "").variables
-    missing, unknown = stands.variables - own, own - stands.variables
+    own_variables = Prompt(name, text, "").variables
+    missing, unknown = stands.variables - own_variables, own_variables - stands.variables
     if missing or unknown:
-        faults = [f"without {_places(missing)}, which the stage fills in"] * bool(missing)
-        faults += [f"with {_places(unknown)}, which nobody fills in"] * bool(unknown)
+        faults = [f"without {_format_places(missing)}, which the stage fills in"] * bool(missing)
+        faults += [f"with {_format_places(unknown)}, which nobody fills in"] * bool(unknown)
         raise InputError(f"The prompt {name} cannot be used: it is {' and '.join(faults)}.")
     return text
 
 
-def _places(names: frozenset[str]) -> str:
+def _format_places(names: frozenset[str]) -> str:
     return ", ".join("{{" + name + "}}" for name in sorted(names))
 
 
-def tried(name: str, text: str) -> Prompt:
-    """A text of its own, with the hash that a file of it would have."""
+def build_trial_prompt(name: str, text: str) -> Prompt:
+    """Return a prompt of its own text, with the hash that a file of it would have."""
     text = text.rstrip("\n")
     return Prompt(name, text, hashlib.sha256(f"{text}\n".encode()).hexdigest())
 
 
-def checked_trials(texts: Mapping[str, str]) -> dict[str, str]:
-    """Those that differ from the standing prompts. Raises InputError."""
+def check_trials(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return those that differ from the default prompts. Raise InputError if one is not valid."""
     if len(texts) > MOST_TRIED:
         raise InputError(f"A batch tries up to {MOST_TRIED} prompts; {len(texts)} were given.")
-    checked = {name: checked_trial(name, text) for name, text in texts.items()}
-    return {name: text for name, text in sorted(checked.items()) if text != standing_prompt(name).text}
+    checked = {name: check_trial(name, text) for name, text in texts.items()}
+    return {name: text for name, text in sorted(checked.items()) if text != get_triable_prompt(name).text}
 
 
 @contextmanager
-def trying(texts: Mapping[str, str]) -> Iterator[None]:
-    """These texts are the prompts meanwhile; in tasks that are begun here too."""
-    token = tried_prompts.set({name: tried(name, text) for name, text in texts.items()})
+def use_trial_prompts(texts: Mapping[str, str]) -> Iterator[None]:
+    """Use these texts as the prompts meanwhile; also in tasks that are begun here."""
+    token = tried_prompts.set({name: build_trial_prompt(name, text) for name, text in texts.items()})
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What an attempt gathers while it runs, and the record that it becomes."""
+"""The data that an attempt collects while it runs, and the record made from it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ _OUTCOMES: dict[Ending, Outcome] = {
 
 @dataclass(frozen=True)
 class AttemptFollower:
-    """Who is told, and waited for: of an attempt's start with its first state, and of each step as it is made. And who
-    is told that the policy had its last turn, before the attempt is judged."""
+    """Callbacks of an attempt.
+
+    `on_start` is awaited with the first state, `on_step` after each step; `on_acted` is called after the policy's last
+    turn, before the attempt is judged.
+    """
 
     on_start: OnStart | None = None
     on_step: OnStep | None = None
@@ -52,9 +55,12 @@ class AttemptFollower:
 
 @dataclass
 class Log:
-    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's, and what its
-    own calls gave; `answer` is what checks look at: of a task with an answer form what was submitted, else in a
-    conversation all that the agent told the user, without one its last words."""
+    """One attempt in progress.
+
+    `talk` is what the simulated user may see: its own words and the agent's, and the results of its own calls. `answer`
+    is what checks read: for a task with an answer form the submitted object, else in a conversation all words of the
+    agent to the user, without one its last words.
+    """
 
     plan: Plan
     follow: AttemptFollower
@@ -90,11 +96,11 @@ class Log:
         self.last_turn = self.plan.setting.turn_limit
 
     async def start(self, initial: State) -> None:
-        """Tell who follows that the episode has begun, and of the steps that were made before."""
+        """Report to the follower that the episode has begun, and the steps that were made before."""
         if self.follow.on_start is not None:
             await self.follow.on_start(self.plan, initial)
         if self.follow.on_step is not None:
-            for step in self.steps:  # which may become more meanwhile
+            for step in self.steps:  # the list may grow during the iteration
                 await self.follow.on_step(self.plan, step)
         self.started = True
 
@@ -108,9 +114,9 @@ class Log:
             await self.follow.on_step(self.plan, step)
 
     def require_fork_state(self, state_hash: Callable[[], str]) -> None:
-        """Hold the state against the one that a fork begins in, before anything new can change it.
+        """Compare the state with the one in which a fork begins, before any new call can change it.
 
-        Raises ReplayMismatch.
+        Raise ReplayMismatch.
         """
         fork = self.plan.fork
         if fork is None or (len(self.steps) < len(fork.steps) and self.turn <= len(fork.turns)):
@@ -118,14 +124,14 @@ class Log:
         if not any(step.kind == "call" for step in self.steps[len(fork.steps) :]):
             fork.require_state(len(self.steps), state_hash())
 
-    def known(self, message: Message) -> Message:
-        """The message with an id of its own for each call."""
+    def give_call_ids(self, message: Message) -> Message:
+        """Return the message with a unique id for each call."""
         calls = name_calls(message.tool_calls, self.messages, f"call_{self.turn}")
         return message.model_copy(update={"tool_calls": calls})
 
 
 def name_calls(calls: Sequence[ToolCall], earlier: Sequence[Message], name: str) -> tuple[ToolCall, ...]:
-    """Return the calls with an id of its own for each: some servers give none, or the same twice."""
+    """Return the calls with a unique id for each: some servers give none, or the same twice."""
     used = {call.id for message in earlier for call in message.tool_calls}
     named: list[ToolCall] = []
     for number, call in enumerate(calls, 1):
@@ -136,14 +142,16 @@ def name_calls(calls: Sequence[ToolCall], earlier: Sequence[Message], name: str)
     return tuple(named)
 
 
-def outcome_of(ending: Ending, reward: Reward | None) -> Outcome:
-    """What an attempt came to. What earned the full reward is solved, however it ended, but for words that were cut:
-    who did not come to an end has not solved it. Without a reward nothing is."""
+def derive_outcome(ending: Ending, reward: Reward | None) -> Outcome:
+    """Return the outcome of an attempt. One with the full reward is solved, unless its last words were cut.
+
+    Without a reward no attempt is solved.
+    """
     solved = reward is not None and reward.reward >= SOLVED_AT and ending != "cut"
     return "solved" if solved else _OUTCOMES[ending]
 
 
-def attempt_of(
+def build_attempt(
     log: Log,
     episode: AttemptEpisode,
     ending: Ending,
@@ -154,7 +162,7 @@ def attempt_of(
     user_verdict: UserVerdict | None = None,
     sandbox_lost: bool = False,
 ) -> Attempt:
-    """The finished record."""
+    """Build the finished record."""
     plan = log.plan
     return Attempt(
         key=plan.task.key,
@@ -174,7 +182,7 @@ def attempt_of(
         turns=tuple(log.turns),
         answer=log.answer,
         ending=ending,
-        outcome=outcome_of(ending, reward),
+        outcome=derive_outcome(ending, reward),
         reward=reward,
         final_hash=digest,
         user_error=user_error,

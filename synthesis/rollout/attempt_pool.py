@@ -1,4 +1,4 @@
-"""Many attempts at once: bounded, each on its own, handed over as they finish."""
+"""Many attempts at once: bounded, independent, yielded as they finish."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from synthesis.contracts import Attempt
 from synthesis.rollout.attempt_log import AttemptFollower, OnActed, OnStart, OnStep
-from synthesis.rollout.episode import attempt
+from synthesis.rollout.episode import run_attempt
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Sandbox
@@ -22,7 +22,7 @@ THREADS = 8
 
 @dataclass
 class Places:
-    """The places of attempts at once, and who has one. Those that are verified stand beside them."""
+    """The places of concurrent attempts, and the attempts in them. Attempts under verification take no place."""
 
     waiting: Iterator[Plan]
     begin: Callable[[Plan], asyncio.Task[Attempt]]
@@ -32,7 +32,7 @@ class Places:
     acted: set[asyncio.Task[Attempt]] = field(default_factory=set)
 
     def fill(self) -> None:
-        """Start attempts in all places that are free."""
+        """Start attempts in all free places."""
         while len(self.running) - len(self.acted) < self.at_once and len(self.running) < 2 * self.at_once:
             plan = None if self.stop.is_set() else next(self.waiting, None)
             if plan is None:
@@ -66,15 +66,15 @@ async def run_attempts(
 ) -> AsyncGenerator[Attempt, None]:
     """Make the planned attempts, `at_once` of them at a time, and yield each when it has ended.
 
-    An attempt whose policy had its last turn makes room for the next one while it is verified: the model would wait
-    for that otherwise. At most `at_once` are verified, or wait for the caller to take them. `plans` is read as
-    attempts are started, so it may be long. `on_start(plan, state)` is awaited with the encoded state that the episode
-    begins in, `on_step(plan, step)` after each step; within an attempt in order. `on_acted(plan)` is called when the
-    policy had its last turn and the verifier is what is left; a lost attempt never gets there. When `stop` is set no
-    more are started, and those under way end as `cancelled` and are still yielded. Those that end in the same state
-    with the same answer share their checks' verdicts. Closing the generator ends everything at once. What an attempt
-    meets (a lost sandbox, a silent LLM) is in its outcome; what a callback or a policy raises by mistake is raised
-    here, after the others were ended.
+    An attempt whose policy had its last turn makes room for the next one while it is verified: the model would wait for
+    that otherwise. At most `at_once` are verified, or wait for the caller to take them. `plans` is read as attempts are
+    started, so it may be long. `on_start(plan, state)` is awaited with the encoded state in which the episode begins,
+    `on_step(plan, step)` after each step; within an attempt in order. `on_acted(plan)` is called when the policy had
+    its last turn and only the verifier is left; a lost attempt never gets there. When `stop` is set no more are
+    started, and running ones end as `cancelled` and are still yielded. Attempts that end in the same state with the
+    same answer share their checks' verdicts. Closing the generator ends everything at once. Failures of an attempt (a
+    lost sandbox, a silent LLM) are in its outcome; an exception of a callback or a faulty policy is raised here, after
+    the others were ended.
     """
     stop = stop or asyncio.Event()
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
@@ -83,8 +83,8 @@ async def run_attempts(
     threads = ThreadPoolExecutor(min(2 * at_once, THREADS), thread_name_prefix="rollout")
     verdicts = SharedVerdicts(sandbox)
 
-    def begin(plan: Plan) -> asyncio.Task[Attempt]:
-        task = asyncio.create_task(attempt(verdicts, plan, threads, follow, stop))
+    def begin_attempt(plan: Plan) -> asyncio.Task[Attempt]:
+        task = asyncio.create_task(run_attempt(verdicts, plan, threads, follow, stop))
         task.add_done_callback(ended.put_nowait)
         return task
 
@@ -93,7 +93,7 @@ async def run_attempts(
         if on_acted is not None:
             on_acted(plan)
 
-    places = Places(iter(plans), begin, at_once, stop)
+    places = Places(iter(plans), begin_attempt, at_once, stop)
     follow = AttemptFollower(on_start, on_step, free_place)
     try:
         places.fill()
@@ -103,7 +103,7 @@ async def run_attempts(
                 places.cancel_all()
                 continue
             places.remove(task)
-            # One that was stopped before its first step never began.
+            # A cancelled task was stopped before its first step.
             if not task.cancelled():
                 finished = task.result()
                 places.fill()

@@ -1,4 +1,4 @@
-"""A person as a policy: the calls that were chosen by hand, one a turn, then the answer."""
+"""A person as a policy: the calls chosen by hand, one in each turn, then the answer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from synthesis.rollout.policy import Conversation
 
 
 class ByHandPolicy:
-    """Makes `calls` after the first `before` turns, which another attempt made, and then gives the answer: words, or
-    the object to submit, as JSON text, if the task has an answer form."""
+    """A policy that makes `calls` after the first `before` turns, which another attempt made, and then answers.
+
+    The answer is words, or the object to submit, as JSON text, if the task has an answer form.
+    """
 
     def __init__(self, name: str, calls: Sequence[ReferenceCall], answer: str, before: int = 0) -> None:
         self.name = name
@@ -20,7 +22,8 @@ class ByHandPolicy:
         self.before = before
 
     async def act(self, observation: Conversation) -> Turn:
-        """Raises PolicyError: the task has an answer form, and the answer is no JSON object."""
+        """Return the next call, or the answer. Raise PolicyError if the answer form requires a JSON object and it is
+        none."""
         number = observation.turn - 1 - self.before
         if number >= len(self.calls):
             return Turn(message=give_answer(observation, self.answer))

@@ -1,4 +1,4 @@
-"""One call of an attempt carried out, the agent's or its user's, and what takes an attempt away from both."""
+"""The execution of one call of an attempt, the agent's or its user's, and the losses that end an attempt."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from synthesis.contracts import CallError, CallResult, Ending, ToolCall, Traject
 from synthesis.errors import InfrastructureError, InputError, ProgramError, StateError
 from synthesis.rollout.attempt_log import Log
 from synthesis.rollout.environment_calls import AttemptEpisode
-from synthesis.rollout.observation import bounded, observation
+from synthesis.rollout.observation import format_observation, shorten_observation
 from synthesis.rollout.user import UnusableUser
 
 
 class AttemptLost(Exception):
-    """The attempt cannot go on and cannot be judged: by the program's doing, or because something of ours failed."""
+    """The attempt cannot continue and cannot be judged, because of the program or of an infrastructure failure."""
 
     def __init__(self, note: str, user_error: bool = False, program: bool = False) -> None:
         super().__init__(note)
@@ -23,13 +23,14 @@ class AttemptLost(Exception):
 
     @property
     def reason(self) -> str:
-        """What ended the program; empty if it was something else."""
+        """The reason why the program ended; empty if something else failed."""
         return getattr(self.__cause__, "reason", "") if self.ending == "program_ended" else ""
 
 
 @contextlib.contextmanager
 def guard_losses() -> Iterator[None]:
-    """Around what the attempt leans on. Errors of `on_step` and of a faulty policy go through elsewhere."""
+    """Turn errors of user, program and infrastructure into AttemptLost. Errors of `on_step` and of a faulty policy
+    pass."""
     try:
         yield
     except UnusableUser as error:
@@ -40,40 +41,42 @@ def guard_losses() -> Iterator[None]:
         raise AttemptLost(str(error)) from error
 
 
-async def carry_out_call(log: Log, episode: AttemptEpisode, call: ToolCall, made: TrajectoryStep, problem: str) -> str:
-    """Execute a call and log its step `made`, which says whose call it is; return what its caller reads.
+async def execute_call(log: Log, episode: AttemptEpisode, call: ToolCall, made: TrajectoryStep, problem: str) -> str:
+    """Execute a call and log its step `made`, which names its caller; return the text for the caller.
 
-    With a `problem` it cannot be executed. Raises AttemptLost; the call that ended the program is logged.
+    With a `problem` it cannot be executed. Raise AttemptLost; the call that ended the program is logged.
     """
     try:
-        result, text = await _execute(log, episode, call, made, problem)
+        result, text = await _run_or_refuse(log, episode, call, made, problem)
     except AttemptLost as lost:
         if lost.ending == "program_ended":
             error = CallError(kind="ended", type=lost.reason, message=str(lost)[:2_000])
             ended = {"result": CallResult(ok=False, error=error), "observation": str(lost)}
             await log.add(made.model_copy(update=ended))
         raise
-    shown = bounded(text, log.plan.setting.observation_chars)
-    await log.add(made.model_copy(update={"result": result, "observation": shown}))
-    return shown
+    observed_text = shorten_observation(text, log.plan.setting.observation_chars)
+    await log.add(made.model_copy(update={"result": result, "observation": observed_text}))
+    return observed_text
 
 
-async def _execute(
+async def _run_or_refuse(
     log: Log, episode: AttemptEpisode, call: ToolCall, made: TrajectoryStep, problem: str
 ) -> tuple[CallResult, str]:
-    refusal = _refuse(log, call, made, problem)
+    refusal = _find_refusal(log, call, made, problem)
     if refusal is not None:
         result = CallResult(ok=False, error=refusal)
-        return result, observation(result)
+        return result, format_observation(result)
     with guard_losses():
         seen = await episode.call(call.name, call.arguments, made.injected, made.by)
     log.held += seen.size
     return seen.result, seen.text
 
 
-def _refuse(log: Log, call: ToolCall, made: TrajectoryStep, problem: str) -> CallError | None:
-    """Return why a call is kept from the environment. Who calls a tool of the other one reads what the environment says
-    of a tool that there is not."""
+def _find_refusal(log: Log, call: ToolCall, made: TrajectoryStep, problem: str) -> CallError | None:
+    """Return why a call must not reach the environment.
+
+    A caller of a tool of the other party gets the error for a tool that does not exist.
+    """
     if problem:
         return CallError(kind="malformed", message=problem[:2_000])
     if log.plan.is_kept_from(made.by, call.name):

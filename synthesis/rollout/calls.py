@@ -1,4 +1,4 @@
-"""Calls written as text: `[move(id="A", to=3), close(id="A")]`, read with `ast` and never executed."""
+"""Calls written as text: `[move(id="A", to=3), close(id="A")]`, parsed with `ast` and never executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from synthesis.contracts import ToolCall
 from synthesis.errors import FormatError
 from synthesis.json_reader import require_usable
-from synthesis.syntax import UNREADABLE, parse
+from synthesis.syntax import UNREADABLE, parse_module
 
 LONGEST = 50_000
 MOST_FENCES = 50
@@ -22,14 +22,17 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def read_calls(text: str, names: Iterable[str]) -> tuple[tuple[ToolCall, ...], str]:
-    """(calls, the words before them) of a text. What begins like a call of a tool in `names` but cannot be read is a
-    call with an error; a text without any is words alone."""
-    known = set(names)
-    for words, block in _candidates(text.strip(), known):
-        nodes = _nodes(block)
-        if nodes is not None and (not words or any(_name(node) in known for node in nodes)):
-            return tuple(_call(node, block) for node in nodes[:MOST_CALLS]), words
-    start = _start(text, known)
+    """Return (calls, the words before them) of a text.
+
+    Text that begins like a call of a tool in `names` but cannot be parsed is a call with an error; a text without any
+    is words alone.
+    """
+    tool_names = set(names)
+    for words, block in _list_candidates(text.strip(), tool_names):
+        nodes = _parse_nodes(block)
+        if nodes is not None and (not words or any(_get_name(node) in tool_names for node in nodes)):
+            return tuple(_build_call(node, block) for node in nodes[:MOST_CALLS]), words
+    start = _find_start(text, tool_names)
     if start is None:
         return (), text.strip()
     broken = text[start:].strip()
@@ -38,31 +41,31 @@ def read_calls(text: str, names: Iterable[str]) -> tuple[tuple[ToolCall, ...], s
     return (ToolCall(name=name[1] if name else "", raw=broken[:LONGEST], error=error),), text[:start].strip()
 
 
-def _candidates(text: str, known: set[str]) -> list[tuple[str, str]]:
-    """(words before, text that may be calls), the likeliest first."""
+def _list_candidates(text: str, known: set[str]) -> list[tuple[str, str]]:
+    """Return pairs (words before, text that may be calls), the likeliest first."""
     candidates = [("", text)]
     fences = islice(_FENCE.finditer(text), MOST_FENCES)
     candidates += [(text[: match.start()].strip(), match[1].strip()) for match in fences]
-    start = _start(text, known)
+    start = _find_start(text, known)
     if start is not None:
         candidates.append((text[:start].strip(), text[start:].strip()))
     return candidates
 
 
-def _start(text: str, known: set[str]) -> int | None:
-    """Where a line begins with a call of a known tool."""
+def _find_start(text: str, known: set[str]) -> int | None:
+    """Return the offset at which a line begins with a call of a known tool, or None."""
     for match in re.finditer(r"^[ \t]*(?:\[\s*)?([\w.]+)[ \t]*\(", text, re.MULTILINE):
         if match[1] in known:
             return match.start()
     return None
 
 
-def _nodes(block: str) -> list[ast.Call] | None:
-    """The calls that a text consists of, or None when it is anything else."""
+def _parse_nodes(block: str) -> list[ast.Call] | None:
+    """Return the calls that a text consists of, or None if it is anything else."""
     if not block or len(block) > LONGEST:
         return None
     try:
-        tree = parse(block)
+        tree = parse_module(block)
     except UNREADABLE:
         return None
     nodes: list[ast.Call] = []
@@ -70,13 +73,13 @@ def _nodes(block: str) -> list[ast.Call] | None:
         value = statement.value if isinstance(statement, ast.Expr) else None
         items = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
         for item in items:
-            if not isinstance(item, ast.Call) or not _name(item):
+            if not isinstance(item, ast.Call) or not _get_name(item):
                 return None
             nodes.append(item)
     return nodes or None
 
 
-def _name(node: ast.Call) -> str:
+def _get_name(node: ast.Call) -> str:
     parts: list[str] = []
     inner: ast.expr = node.func
     while isinstance(inner, ast.Attribute):
@@ -85,7 +88,7 @@ def _name(node: ast.Call) -> str:
     return ".".join([inner.id, *reversed(parts)]) if isinstance(inner, ast.Name) else ""
 
 
-def _call(node: ast.Call, block: str) -> ToolCall:
+def _build_call(node: ast.Call, block: str) -> ToolCall:
     raw = (ast.get_source_segment(block, node) or "")[:LONGEST]
     arguments: dict[str, Any] = {}
     error = "every argument must be named" if node.args else ""
@@ -94,17 +97,17 @@ def _call(node: ast.Call, block: str) -> ToolCall:
             error = error or "** cannot be used in a call"
             continue
         try:
-            value = _literal(keyword.value)
+            value = _read_literal(keyword.value)
             require_usable(value, keyword.arg)
         except (ValueError, RecursionError, FormatError) as problem:
             error = error or f"the argument {keyword.arg} cannot be used: {problem}"[:300]
         else:
             arguments[keyword.arg] = value
-    return ToolCall(name=_name(node), arguments={} if error else arguments, raw=raw, error=error)
+    return ToolCall(name=_get_name(node), arguments={} if error else arguments, raw=raw, error=error)
 
 
-def _literal(node: ast.expr) -> Any:
-    """A JSON value. Raises ValueError for anything that is computed, and for what JSON does not have."""
+def _read_literal(node: ast.expr) -> Any:
+    """Return a JSON value. Raise ValueError for anything that is computed, and for values that JSON does not have."""
     if isinstance(node, ast.Constant):
         if node.value is None or isinstance(node.value, str | bool | int):
             return node.value
@@ -113,13 +116,13 @@ def _literal(node: ast.expr) -> Any:
     elif isinstance(node, ast.Name) and node.id in _WORDS:
         return _WORDS[node.id]
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        value = _literal(node.operand)
+        value = _read_literal(node.operand)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return -value if isinstance(node.op, ast.USub) else value
     elif isinstance(node, ast.List | ast.Tuple):
-        return [_literal(item) for item in node.elts]
+        return [_read_literal(item) for item in node.elts]
     elif isinstance(node, ast.Dict):
-        keys = [_literal(key) if key is not None else None for key in node.keys]
+        keys = [_read_literal(key) if key is not None else None for key in node.keys]
         if all(isinstance(key, str) for key in keys):
-            return {key: _literal(value) for key, value in zip(keys, node.values, strict=True)}
+            return {key: _read_literal(value) for key, value in zip(keys, node.values, strict=True)}
     raise ValueError(f"line {node.lineno} holds something other than a plain value")

@@ -6,10 +6,10 @@ from typing import Any
 
 from synthesis.contracts import Message, PromptStyle, SentReasoning, Think, Turn
 from synthesis.llm import ChatModel
-from synthesis.llm.chat import last_heard
+from synthesis.llm.chat import get_last_heard
 from synthesis.rollout.policy import Conversation
 from synthesis.rollout.styles import read_message
-from synthesis.runtime.offered_tools import brief_tools
+from synthesis.runtime.offered_tools import shorten_tools
 
 _STOPS: dict[PromptStyle, dict[str, Any]] = {"react": {"stop": ["\nObservation"]}}
 
@@ -17,8 +17,8 @@ _STOPS: dict[PromptStyle, dict[str, Any]] = {"react": {"stop": ["\nObservation"]
 class ChatPolicy:
     """A chat model that acts, in the conversation's prompt style. `parameters` go to the endpoint with each turn.
 
-    With `brief_tools` descriptions of tools say nothing twice. `sent_reasoning` and `think`: how it reasons (AF 3.4, ES
-    Tables 3 and 9).
+    With `brief_tools` descriptions of tools repeat nothing. `sent_reasoning` and `think` control its reasoning (AF 3.4,
+    ES Tables 3 and 9).
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class ChatPolicy:
         return self.model.name
 
     def heard(self) -> float:
-        """When the model's server last sent something (`time.monotonic`): the attempt's deadline asks."""
-        return last_heard(self.model)
+        """Return when the model's server last sent something (`time.monotonic`), for the attempt's deadline."""
+        return get_last_heard(self.model)
 
     async def act(self, observation: Conversation) -> Turn:
-        """One reply as a turn. Raises LLMError."""
+        """Return one reply as a turn. Raise LLMError."""
         style = observation.style
         native = style == "tools"
-        messages = observation.messages if native else tuple(map(_worded, observation.messages))
+        messages = observation.messages if native else tuple(map(_strip_calls, observation.messages))
         parameters = _STOPS.get(style, {}) | self.parameters
         messages = tuple(place_reasoning(message, self.sent_reasoning) for message in messages)
         tools = observation.tools if native else ()
-        tools = brief_tools(tools) if self.brief_tools else tools
+        tools = shorten_tools(tools) if self.brief_tools else tools
         reply = await self.model.complete(messages, tools, **parameters)
         return Turn(
             message=read_message(style, reply.message, observation.tools),
@@ -63,13 +63,13 @@ class ChatPolicy:
 
 
 def place_reasoning(message: Message, sent: SentReasoning) -> Message:
-    """Return a message of an earlier turn with its reasoning where the model is to see it."""
+    """Return a message of an earlier turn with its reasoning in the place that the model is to see."""
     if not message.reasoning or sent == "field":
         return message
     words = f"<think>\n{message.reasoning}\n</think>\n\n{message.content}" if sent == "words" else message.content
     return message.model_copy(update={"content": words, "reasoning": ""})
 
 
-def _worded(message: Message) -> Message:
-    """In a text style the calls stand in the words."""
+def _strip_calls(message: Message) -> Message:
+    """Return the message without native calls: in a text style its words contain the calls."""
     return message.model_copy(update={"tool_calls": ()}) if message.tool_calls else message

@@ -1,4 +1,5 @@
-"""The time that an attempt has: what its tools take, and silence. Waiting for a turn among others is neither."""
+"""The time limit of an attempt: the time of its tools, and silence. Waiting for its turn among others does not
+count."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from typing import Self
 
 
 class Deadline:
-    """Ends the task that enters it, by TimeoutError, once `seconds` of its time are used up.
+    """A limit that ends the task that enters it, by TimeoutError, once `seconds` of its time are used up.
 
-    All time counts but two sorts of waiting: for one of the threads that calls are made in, and for tokens, as long as
-    whatever makes them shows that it works. Where nothing was heard of that for as long as is left, it is silent, and
-    the attempt is over. A reply that does come costs nothing, however late.
+    All time counts except two sorts of waiting: for one of the threads that make calls, and for tokens, as long as
+    their source shows activity. If that source was silent for all of the remaining time, the attempt is over. A reply
+    that does come costs nothing, however late.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -37,34 +38,36 @@ class Deadline:
         return time.monotonic() - self.begun
 
     @property
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         return self._limit.expired()
 
     @property
     def free_s(self) -> float:
-        """Seconds that did not count, of what has ended."""
-        return _covered(self._waits)
+        """Seconds that did not count, of the waits that have ended."""
+        return _count_covered_seconds(self._waits)
 
     def begin(self, queued: float) -> None:
-        """The call that was queued then has its thread, which says so."""
+        """Record that the call that was queued then has its thread now."""
         self._waits.append((queued, time.monotonic()))
         self.queued = None
 
     def used_s(self) -> float:
-        """Seconds that count so far, silence that is still going on included."""
+        """Return the seconds that count so far, current silence included."""
         now, waits, queued = time.monotonic(), list(self._waits), self.queued
         if queued is not None:
             waits.append((queued, now))
         if self._generating is not None:
-            # Told only at the end whether it was silence: until then what came before the last sign is free.
+            # Silence is known only at the end: until then the time before the last sign of activity is free.
             heard = self._heard() if self._heard is not None else 0.0
             waits.append((self._generating, max(self._generating, min(heard, now))))
-        return now - self.begun - _covered(waits)
+        return now - self.begun - _count_covered_seconds(waits)
 
     @contextlib.contextmanager
     def generation(self, who: object) -> Iterator[None]:
-        """Around waiting for tokens. `who` may have a `heard()`: when, by `time.monotonic`, it last showed that what
-        makes them works."""
+        """Mark the time of waiting for tokens.
+
+        `who` may have a `heard()`: the moment, by `time.monotonic`, at which the source of the tokens was last active.
+        """
         self._generating, self._heard = time.monotonic(), getattr(who, "heard", None)
         try:
             yield
@@ -86,7 +89,7 @@ class Deadline:
         await self._limit.__aexit__(kind, error, at)
 
     def _arm(self) -> None:
-        """Look again when it could be over at the earliest."""
+        """Check again at the earliest moment at which the time could be over."""
         loop = asyncio.get_running_loop()
         left = self.seconds - self.used_s()
         if left <= 0:
@@ -96,8 +99,8 @@ class Deadline:
         self._look = loop.call_later(max(left, 0.01), self._arm)
 
 
-def _covered(spans: Iterable[tuple[float, float]]) -> float:
-    """Seconds that lie in any of the spans (start, end)."""
+def _count_covered_seconds(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the seconds that lie in any of the spans (start, end)."""
     total, until = 0.0, 0.0
     for start, end in sorted(spans):
         total += max(0.0, end - max(start, until))

@@ -1,7 +1,7 @@
-"""Disturbances injected into calls: which calls are struck, and what the agent reads then (EnvScaler's limitation 3).
+"""Disturbances injected into calls: the affected calls, and the text for the agent (EnvScaler's limitation 3).
 
-Whether the call of a step is struck is drawn from the attempt's seed and the place of the step, so the same attempt is
-disturbed alike wherever it is made or executed again. Nothing of the program decides it, and no real time passes.
+For each step it is drawn from the attempt's seed and the place of the step if its call is disturbed, so the same
+attempt is disturbed alike whenever it is executed. It never depends on the program, and no real time passes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ UNAVAILABLE = CallError(
 SERVER_ERROR = "500: the server failed while it handled the request. The request may or may not have been processed."
 
 
-def attempt_seed(seed: int, task: str, ordinal: int) -> str:
-    """Return what decides the disturbances of an attempt: the seed of its rollout, batch or job, the name of its task
-    and which attempt at it this is. Attempts of other policies with the same three are disturbed alike."""
+def build_attempt_seed(seed: int, task: str, ordinal: int) -> str:
+    """Return the seed of the disturbances of an attempt.
+
+    It consists of the seed of its rollout, batch or job, the name of its task and the ordinal of the attempt. Attempts
+    of other policies with the same three are disturbed alike.
+    """
     return f"{seed}:{task}:{ordinal}"
 
 
 def draw_injection(disturbance: Disturbance, seed: str, place: int) -> Injection | None:
-    """Return what strikes a call in the step at this place of an attempt, None if nothing does."""
+    """Return the disturbance of a call in the step at this place of an attempt, None if there is none."""
     if not disturbance.is_on:
         return None
     # A text as seed goes through SHA-512, so that the numbers are the same on every machine.
@@ -44,9 +47,9 @@ def draw_injection(disturbance: Disturbance, seed: str, place: int) -> Injection
 
 
 def replace_result(injection: Injection | None, result: CallResult | None = None) -> CallResult:
-    """Return what a call comes to under a disturbance; `result` is what the program gave, None if it was not asked.
+    """Return the result of a call under a disturbance; `result` is the program's, None if it was not called.
 
-    The words for a lost result are the same whether the call was carried out or not, as in a real system.
+    The words for a lost result are the same whether or not the call was executed, as in a real system.
     """
     if injection is None or not injection.fault:
         assert result is not None
@@ -55,17 +58,17 @@ def replace_result(injection: Injection | None, result: CallResult | None = None
         return CallResult(ok=False, error=UNAVAILABLE)
     kind = "response_lost" if injection.carried_out else "not_reached"
     error = CallError(kind=kind, type="InternalServerError", message=SERVER_ERROR)
-    given = result or CallResult(ok=False, error=error)
-    return given.model_copy(update={"ok": False, "result": None, "error": error, "aliases_state": None})
+    base_result = result or CallResult(ok=False, error=error)
+    return base_result.model_copy(update={"ok": False, "result": None, "error": error, "aliases_state": None})
 
 
-def with_due_injections(
+def set_due_injections(
     steps: Sequence[TrajectoryStep], disturbance: Disturbance, seed: str, tools: Collection[str]
 ) -> list[TrajectoryStep]:
-    """Return the steps of an attempt with the injections that are due in them, whatever they say themselves.
+    """Return the steps of an attempt with the injections that are due in them; their stored injections are ignored.
 
-    `tools` are the environment's. A call that could not be read or was of a tool of the user's, one of the user's, and
-    an answer that was submitted, are left alone.
+    `tools` are the environment's. Unreadable calls, calls of the user's tools, calls of the user, and submitted answers
+    get no injection.
     """
     return [
         step.model_copy(update={"injected": draw_injection(disturbance, seed, place)})

@@ -1,4 +1,4 @@
-"""The start of a fork: what another attempt did up to a step, made again and held against what was stored of it."""
+"""The start of a fork: another attempt's steps, executed again and compared with the stored ones."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ UNKNOWN = object()
 
 @dataclass(frozen=True)
 class StoredStep:
-    """What is stored of one step of the parent. `patch` is None where it was too long to keep. `injected`: how its call
-    was disturbed, which is done to it again."""
+    """The stored data of one step of the parent.
+
+    `patch` is None if it was too long to store. `injected` is the disturbance of its call, which is repeated.
+    """
 
     kind: Literal["user", "message", "call"]
     tool: str = ""
@@ -29,9 +31,9 @@ class StoredStep:
     by: Actor = "agent"
 
     def difference(self, made: TrajectoryStep) -> str:
-        """What is otherwise in the step as it was made again; empty where it is the same."""
+        """Return the difference of the step as it was executed again; empty if there is none."""
         if (made.kind, made.tool, made.by) != (self.kind, self.tool, self.by):
-            now, then = _named(made.kind, made.tool, made.by), _named(self.kind, self.tool, self.by)
+            now, then = _format_step(made.kind, made.tool, made.by), _format_step(self.kind, self.tool, self.by)
             return f"it is {now} now, and was {then}"
         if made.result is None or self.ok is None:
             return ""
@@ -47,15 +49,17 @@ class StoredStep:
 
 @dataclass(frozen=True)
 class ForkStart:
-    """Where a fork begins: the parent's turns up to there, its steps as they were stored, and the hash of the state
-    after them. The turns are carried out anew; the first step that comes out otherwise refuses the fork."""
+    """The beginning of a fork: the parent's turns up to it, its stored steps, and the hash of the state after them.
+
+    The turns are executed again; the first step with another result refuses the fork.
+    """
 
     turns: tuple[Message, ...]
     steps: tuple[StoredStep, ...]
     state_hash: str = ""
 
     def require(self, index: int, made: TrajectoryStep) -> None:
-        """Raises ReplayMismatch where a step comes out otherwise."""
+        """Raise ReplayMismatch if a step has another result."""
         if index >= len(self.steps):
             return
         words = self.steps[index].difference(made)
@@ -65,7 +69,7 @@ class ForkStart:
             )
 
     def require_state(self, made: int, state_hash: str) -> None:
-        """Raises ReplayMismatch where not all steps were made, or their state is another one."""
+        """Raise ReplayMismatch if steps are missing, or their state is another one."""
         if made < len(self.steps):
             raise ReplayMismatch(
                 f"The fork is refused: the parent's turns give {made} steps when they are made again, and step "
@@ -79,8 +83,7 @@ class ForkStart:
 
 
 class RecordedUser:
-    """A user who says again what the parent's said, and makes its calls again; after that `then` goes on, or the talk
-    ends."""
+    """A user that repeats the words and calls of the parent's user; after that `then` continues, or the talk ends."""
 
     def __init__(self, lines: Sequence[UserTurn], then: User | None = None) -> None:
         self.lines = tuple(lines)
@@ -101,5 +104,5 @@ class RecordedUser:
         return await self.then.say(talk) if self.then is not None else UserTurn(stopped=True)
 
 
-def _named(kind: str, tool: str, by: Actor) -> str:
+def _format_step(kind: str, tool: str, by: Actor) -> str:
     return f"a call of {tool}{' by the user' if by == 'user' else ''}" if kind == "call" else f"a {kind} step"

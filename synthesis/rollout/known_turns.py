@@ -1,4 +1,4 @@
-"""Turns of policies that know what they do: a call or an answer, spelled in the style of the conversation."""
+"""Turns of policies that know their calls or answer, written in the style of the conversation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from synthesis.contracts import Message, PromptStyle, ReferenceCall, ToolCall
 from synthesis.errors import FormatError
-from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
+from synthesis.formats.answer_form import SUBMIT_ANSWER, serialize_answer
 from synthesis.json_reader import read_json
 from synthesis.rollout.policy import Conversation, PolicyError
 
@@ -19,32 +19,32 @@ def make_call(style: PromptStyle, call: ReferenceCall) -> Message:
 
 
 def give_answer(observation: Conversation, answer: str) -> Message:
-    """Return the turn that gives an answer: words, or of a task with an answer form the object that its text holds.
+    """Return the turn that gives an answer: words, or for a task with an answer form the object in its text.
 
-    Raises PolicyError: the task has a form, and the text is no JSON object.
+    Raise PolicyError if the task has a form, and the text is not a JSON object.
     """
     if not observation.answer_form:
         return Message(role="assistant", content=_spell_words(observation.style, answer or "Done."))
     try:
-        given = read_json(answer or "{}")
+        fields = read_json(answer or "{}")
     except FormatError:
-        given = None
-    if not isinstance(given, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise PolicyError(
             "The task has an answer form, and the answer that is known is not a JSON object of its fields."
         )
-    return submit_answer(observation.style, given)
+    return submit_answer(observation.style, fields)
 
 
 def submit_answer(style: PromptStyle, given: dict[str, Any]) -> Message:
     """Return the turn that submits an object as the answer."""
     if style == "tools":
         return Message(role="assistant", tool_calls=(ToolCall(name=SUBMIT_ANSWER, arguments=given),))
-    return Message(role="assistant", content=_spell_words(style, answer_text(given)))
+    return Message(role="assistant", content=_spell_words(style, serialize_answer(given)))
 
 
 def _spell_call(style: PromptStyle, call: ReferenceCall) -> str:
-    """The call in words, for styles in which calls stand in the words."""
+    """Return the call in words, for styles in which the words contain the calls."""
     if style == "react":
         return f"Action: {call.tool}\nAction Input: {json.dumps(call.arguments, ensure_ascii=False)}"
     if style == "call":

@@ -1,4 +1,4 @@
-"""A reference played badly, by a known amount: attempts whose rewards lie between 0 and 1, without an LLM."""
+"""A reference made worse by a known amount: attempts whose rewards lie between 0 and 1, without an LLM."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ KINDS = ("drop", "alter", "repeat", "wrong_tool")
 
 
 class NoisyReferencePolicy:
-    """A reference in which each call is, with probability `rate`, dropped, altered in one argument, made twice, or
-    made of another tool. The same seed spoils the same calls in the same way."""
+    """A reference in which each call is, with probability `rate`, spoiled.
+
+    A spoiled call is dropped, altered in one argument, made twice, or made of another tool. The same seed spoils the
+    same calls in the same way.
+    """
 
     def __init__(self, reference: Reference, tools: Sequence[Tool], *, rate: float, seed: int) -> None:
         if not 0 <= rate <= 1:
             raise ValueError("the rate of spoiled calls lies between 0 and 1")
         self.rate = rate
-        spoiled = spoil(reference, [tool.name for tool in tools], rate, random.Random(f"noisy {seed}"))
+        spoiled = spoil_reference(reference, [tool.name for tool in tools], rate, random.Random(f"noisy {seed}"))
         self._played = ReferencePolicy(spoiled)
 
     @property
@@ -32,8 +35,8 @@ class NoisyReferencePolicy:
         return await self._played.act(observation)
 
 
-def spoil(reference: Reference, names: Sequence[str], rate: float, chance: random.Random) -> Reference:
-    """The reference with some calls spoiled."""
+def spoil_reference(reference: Reference, names: Sequence[str], rate: float, chance: random.Random) -> Reference:
+    """Return the reference with some calls spoiled."""
     calls: list[ReferenceCall] = []
     for call in reference.calls:
         if chance.random() >= rate:
@@ -41,7 +44,7 @@ def spoil(reference: Reference, names: Sequence[str], rate: float, chance: rando
             continue
         kind = chance.choice(KINDS)
         if kind == "alter":
-            calls.append(call.model_copy(update={"arguments": _altered(call.arguments, reference, chance)}))
+            calls.append(call.model_copy(update={"arguments": _alter_argument(call.arguments, reference, chance)}))
         elif kind == "repeat":
             calls += [call, call]
         elif kind == "wrong_tool":
@@ -50,7 +53,7 @@ def spoil(reference: Reference, names: Sequence[str], rate: float, chance: rando
     return reference.model_copy(update={"calls": tuple(calls)})
 
 
-def _altered(arguments: dict[str, Any], reference: Reference, chance: random.Random) -> dict[str, Any]:
+def _alter_argument(arguments: dict[str, Any], reference: Reference, chance: random.Random) -> dict[str, Any]:
     if not arguments:
         return arguments
     name = chance.choice(sorted(arguments))
@@ -60,10 +63,10 @@ def _altered(arguments: dict[str, Any], reference: Reference, chance: random.Ran
         for value in call.arguments.values()
         if type(value) is type(arguments[name]) and value != arguments[name]
     ]
-    return arguments | {name: _other(arguments[name], elsewhere, chance)}
+    return arguments | {name: _choose_other(arguments[name], elsewhere, chance)}
 
 
-def _other(value: Any, elsewhere: Sequence[Any], chance: random.Random) -> Any:
+def _choose_other(value: Any, elsewhere: Sequence[Any], chance: random.Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):

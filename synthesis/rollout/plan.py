@@ -1,4 +1,4 @@
-"""What is to be attempted: a task as the loop needs it, how it is attempted, and by whom."""
+"""Plans of attempts: the task as the loop needs it, its setting, the policy and the user."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from synthesis.contracts import (
     Verifier,
 )
 from synthesis.errors import InputError
-from synthesis.formats.answer_form import answer_tool, require_answer_tool
-from synthesis.formats.criteria import asks_judge
+from synthesis.formats.answer_form import build_answer_tool, require_answer_tool
+from synthesis.formats.criteria import needs_fact_judge
 from synthesis.formats.verifier_record import nest_former_fields
 from synthesis.llm import ChatModel
 from synthesis.rollout.disturbance import draw_injection
@@ -49,9 +49,11 @@ CONVERSATION_TURNS = 40
 
 
 class RolloutTask(Frozen):
-    """A task with its scenario and program. `initial` is encoded; `documentation` is what the agent reads of the
-    environment. With an `answer_form` the agent submits its fields by a terminal tool. `key` is the caller's name for
-    the task and comes back in each attempt."""
+    """A task with its scenario and program.
+
+    `initial` is encoded; `documentation` is the agent's description of the environment. With an `answer_form`
+    the agent submits its fields by a terminal tool. `key` is the caller's name for the task and is returned in each
+    attempt."""
 
     key: str
     program: Program
@@ -70,39 +72,39 @@ class RolloutTask(Frozen):
 
     @property
     def offered_tools(self) -> tuple[Tool, ...]:
-        """The tools that the agent may call: the environment's, and behind them the one that submits the answer."""
-        return (*self.program.tools, _answer_tool(self.answer_form)) if self.answer_form else self.program.tools
+        """The tools that the agent may call: the environment's, then the one that submits the answer."""
+        return (*self.program.tools, _build_answer_tool(self.answer_form)) if self.answer_form else self.program.tools
 
     def pick_tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
-        """The environment's tools with these names: what a simulated user is offered who has tools of its own."""
+        """Return the environment's tools with these names, for a simulated user with tools of its own."""
         return tuple(tool for tool in self.program.tools if tool.name in names)
 
     @property
     def rubric(self) -> Rubric | None:
-        """The rubric with the answer form that code decides some criteria by; None for another kind of verifier."""
+        """The rubric with the answer form for the criteria that code decides; None for another kind of verifier."""
         if not isinstance(self.verifier, RubricVerifier):
             return None
         return Rubric.from_verifier(self.verifier, self.answer_form)
 
     @property
     def asks_judge(self) -> bool:
-        """Whether a judge has to decide what an attempt earns."""
-        return asks_judge(self.verifier.criteria)
+        """True if a judge has to decide the reward of an attempt."""
+        return needs_fact_judge(self.verifier.criteria)
 
     @property
     def verifier_hash(self) -> str:
-        """What scores name the verifier by."""
+        """The hash by which scores name the verifier."""
         return hash_verifier(self.verifier, self.answer_form)
 
 
 @functools.lru_cache(maxsize=1_024)
-def _answer_tool(form: tuple[AnswerField, ...]) -> Tool:
-    """One object for each form: what is made of the tools of many attempts can be shared."""
-    return answer_tool(form)
+def _build_answer_tool(form: tuple[AnswerField, ...]) -> Tool:
+    """Build one object for each form, so that data derived from the tools of many attempts can be shared."""
+    return build_answer_tool(form)
 
 
 class AttemptSetting(Frozen):
-    """How a task is attempted. `max_turns` None means 30, or 40 in a conversation."""
+    """The setting of an attempt. `max_turns` None means 30, or 40 in a conversation."""
 
     conversational: bool = False
     prompt_style: PromptStyle = "tools"
@@ -138,11 +140,11 @@ class AttemptSetting(Frozen):
 
 @dataclass(frozen=True)
 class Plan:
-    """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart.
+    """One attempt to be made. A conversation needs a `user`. `ordinal` distinguishes attempts at one task.
 
-    A `judge` decides the facts of a rubric, which cannot be attempted without one, and whether the user erred. With a
-    `fork` the first turns are another attempt's, made again; they count among the attempt's turns, and their calls are
-    disturbed as they were then.
+    A `judge` decides the facts of a rubric, which cannot be attempted without one, and if the user erred. With a `fork`
+    the first turns repeat another attempt's; they count among the attempt's turns, and their calls are disturbed as
+    they were then.
     """
 
     task: RolloutTask
@@ -181,12 +183,14 @@ class Plan:
         return tuple(tool for tool in tools if tool.name not in mine) if mine else tools
 
     def is_kept_from(self, who: Actor, tool: str) -> bool:
-        """Return whether somebody may not call a tool: the agent none of the user's, the user none but those."""
+        """Return whether an actor may not call a tool: the agent none of the user's, the user none but those."""
         return (tool in self.setting.user_tools) == (who == "agent")
 
     def injection_at(self, place: int, tool: str) -> Injection | None:
-        """Return what is done to a call in the step at this place; None for nothing, and for a tool that the
-        environment does not have or keeps for the user."""
+        """Return the disturbance of a call in the step at this place.
+
+        None for no disturbance, and for a tool that the environment does not have or reserves for the user.
+        """
         if self.fork is not None and place < len(self.fork.steps):
             return self.fork.steps[place].injected
         if not self.setting.disturbance.is_on or all(known.name != tool for known in self.agent_tools):
@@ -195,8 +199,8 @@ class Plan:
 
 
 def require_user_tools(names: Sequence[str], tools: Sequence[str], conversational: bool = True) -> None:
-    """Raises InputError: the tools that are to be the user's alone are none of the environment's, or all of them, or
-    nobody plays a user."""
+    """Raise InputError if the user's own tools are unknown to the environment, or all of its tools, or there is no
+    user."""
     unknown = [name for name in names if name not in tools]
     if unknown:
         listed = ", ".join(tools[:LISTED_TOOLS]) + (
@@ -211,8 +215,8 @@ def require_user_tools(names: Sequence[str], tools: Sequence[str], conversationa
         raise InputError("user_tools: every tool of the environment is named; leave the agent one at least.")
 
 
-def documentation(introduction: str, rules: Sequence[str]) -> str:
-    """An environment's description and rules as the agent reads them."""
+def format_documentation(introduction: str, rules: Sequence[str]) -> str:
+    """Return an environment's description and rules as text for the agent."""
     parts = [introduction.strip()]
     if rules:
         parts.append("Rules:\n" + "\n".join(f"- {rule.strip()}" for rule in rules))

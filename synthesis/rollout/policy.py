@@ -1,4 +1,4 @@
-"""What a policy is: it sees a conversation and moves."""
+"""The protocol of policies: a policy sees a conversation and returns a turn."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Conversation:
     """All that a policy may know: never the state, never the checks.
 
     `messages` begins with the system message; in a conversation the user's first message follows, else the task.
-    `tools` are all that may be called; with an `answer_form` the last one submits the answer. `turn` numbers the move
-    that is asked for, from 1. One attempt's policy object may serve many attempts at once:
-    what it needs to remember stands in here.
+    `tools` are all that may be called; with an `answer_form` the last one submits the answer. `turn` is the number of
+    the requested turn, from 1. One policy object may serve many attempts at once: all that it needs to remember is in
+    here.
     """
 
     messages: tuple[Message, ...]
@@ -28,20 +28,20 @@ class Conversation:
 
 
 class Policy(Protocol):
-    """Chooses the next move. `name` is what a trajectory keeps (an endpoint and model, `reference`, ...).
+    """A chooser of the next turn. `name` is stored with a trajectory (an endpoint and model, `reference`, ...).
 
-    One that waits for tokens may have a `heard() -> float`: when, by `time.monotonic`, what makes them last showed that
-    it works. An attempt's deadline then counts its silence alone (`synthesis.rollout.deadline`).
+    A policy that waits for tokens may have a `heard() -> float`: the moment, by `time.monotonic`, at which the source
+    of the tokens was last active. An attempt's deadline then counts only its silence (`synthesis.rollout.deadline`).
     """
 
     @property
     def name(self) -> str: ...
 
     async def act(self, observation: Conversation) -> Turn:
-        """The next turn. Calls stand in `message.tool_calls`, whatever the style.
+        """Return the next turn. Calls are in `message.tool_calls`, in every style.
 
-        Raises InfrastructureError (LLMError among them): the attempt then ends as `infra_error`. PolicyError: the
-        policy itself cannot go on, `agent_error`.
+        Raise InfrastructureError (LLMError among them): the attempt then ends as `infra_error`. Raise PolicyError if
+        the policy itself cannot continue: `agent_error`.
         """
         ...
 

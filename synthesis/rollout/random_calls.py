@@ -1,4 +1,4 @@
-"""Random valid calls: what an agent earns that follows the schemas and nothing else."""
+"""Random valid calls: the behavior of an agent that follows the schemas and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.rollout.known_turns import submit_answer
 from synthesis.rollout.policy import Conversation
 from synthesis.runtime import validate_arguments
-from synthesis.syntax import UNREADABLE, literal
+from synthesis.syntax import UNREADABLE, read_literal
 
 TRIES = 20
 READ_CHARS = 200_000
@@ -23,9 +23,12 @@ _WORD = re.compile(r"\b[A-Z][a-z]{2,}\b")
 
 
 class RandomPolicy:
-    """Makes `calls` random calls, one a turn, then says so, or submits values that fit the answer form. Arguments fit
-    the tools' schemas; ids, dates and names are drawn from what it has seen. The same seed and conversation give the
-    same call."""
+    """A policy that makes `calls` random calls, one in each turn, and then says so, or submits an answer that fits the
+    form.
+
+    Arguments fit the tools' schemas; ids, dates and names are drawn from what it has seen. The same seed and
+    conversation give the same call.
+    """
 
     def __init__(self, *, seed: int, calls: int = 10) -> None:
         self.seed = seed
@@ -38,47 +41,47 @@ class RandomPolicy:
         tools = tuple(tool for tool in observation.tools if not form or tool.name != SUBMIT_ANSWER)
         ends = observation.turn > self.calls or not tools
         if ends and form:
-            return Turn(message=submit_answer(observation.style, _valid_answer(form, seen, chance)))
+            return Turn(message=submit_answer(observation.style, _draw_answer(form, seen, chance)))
         if ends:
             return Turn(message=Message(role="assistant", content="Nothing more to try."))
-        call = _valid_call(tools, seen, chance)
+        call = _draw_call(tools, seen, chance)
         if call is None:
             return Turn(message=Message(role="assistant", content="No call fits any tool's schema."))
         return Turn(message=Message(role="assistant", tool_calls=(call,)))
 
 
-def _valid_call(tools: tuple[Tool, ...], seen: SeenValues, chance: random.Random) -> ToolCall | None:
+def _draw_call(tools: tuple[Tool, ...], seen: SeenValues, chance: random.Random) -> ToolCall | None:
     for _ in range(TRIES):
         tool = chance.choice(tools)
-        arguments = _object(tool.parameters, seen, chance, "", 4)
+        arguments = _draw_object(tool.parameters, seen, chance, "", 4)
         if validate_arguments(arguments, tool.parameters) is None:
             return ToolCall(name=tool.name, arguments=arguments)
     return None
 
 
-def _valid_answer(form: Sequence[AnswerField], seen: SeenValues, chance: random.Random) -> dict[str, Any]:
-    return {field.name: _field_value(field, seen, chance) for field in form if field.required}
+def _draw_answer(form: Sequence[AnswerField], seen: SeenValues, chance: random.Random) -> dict[str, Any]:
+    return {field.name: _draw_field_value(field, seen, chance) for field in form if field.required}
 
 
-def _field_value(field: AnswerField, seen: SeenValues, chance: random.Random) -> Any:
-    """A value of the field's type."""
+def _draw_field_value(field: AnswerField, seen: SeenValues, chance: random.Random) -> Any:
+    """Return a value of the field's type."""
     if field.items is not None:
-        return [_field_value(field.items, seen, chance) for _ in range(chance.randint(0, 3))]
+        return [_draw_field_value(field.items, seen, chance) for _ in range(chance.randint(0, 3))]
     if field.fields:
-        return _valid_answer(field.fields, seen, chance)
+        return _draw_answer(field.fields, seen, chance)
     if field.type in ("number", "money", "duration"):
-        return _number({}, "integer", seen, chance, field.name)
+        return _draw_number({}, "integer", seen, chance, field.name)
     if field.type == "date":
         return chance.choice(seen.dates or [DEFAULT_NOW[:10]])
     if field.type == "time":
         return f"{chance.randrange(24):02}:{chance.randrange(60):02}"
     if field.type == "boolean":
         return chance.random() < 0.5
-    return chance.choice(field.choices) if field.choices else _text({}, seen, chance, field.name)
+    return chance.choice(field.choices) if field.choices else _draw_text({}, seen, chance, field.name)
 
 
 class SeenValues:
-    """Values that stand in a conversation: by the name they had there, and by what they look like."""
+    """Values in a conversation: by the name they had there, and by their form."""
 
     def __init__(self, messages: tuple[Message, ...]) -> None:
         self.named: dict[str, list[Any]] = {}
@@ -98,16 +101,16 @@ class SeenValues:
 
     def _read(self, text: str) -> None:
         try:
-            observed = literal(text.removeprefix("Observation: "))
+            observed = read_literal(text.removeprefix("Observation: "))
         except (TypeError, *UNREADABLE):
             return
-        for name, value in _leaves(observed):
+        for name, value in _iterate_leaves(observed):
             values = self.named.setdefault(name, [])
             if value not in values and len(values) < 200:
                 values.append(value)
 
     def texts(self, name: str) -> list[str]:
-        """Texts that an argument of this name may take, the most fitting group first."""
+        """Return texts for an argument of this name, the most fitting group first."""
         same = [value for value in self.named.get(name, ()) if isinstance(value, str)]
         if same:
             return same
@@ -119,53 +122,55 @@ class SeenValues:
         return self.words or self.identifiers
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def _iterate_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _leaves(item, key if isinstance(key, str) else name)
+            yield from _iterate_leaves(item, key if isinstance(key, str) else name)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _leaves(item, name.removesuffix("s"))
+            yield from _iterate_leaves(item, name.removesuffix("s"))
     elif isinstance(value, str | int | float):
         yield name, value
 
 
-def _value(schema: Any, seen: SeenValues, chance: random.Random, name: str, depth: int) -> Any:
+def _draw_value(schema: Any, seen: SeenValues, chance: random.Random, name: str, depth: int) -> Any:
     if not isinstance(schema, dict) or depth <= 0:
-        return _text({}, seen, chance, name)
+        return _draw_text({}, seen, chance, name)
     if schema.get("enum"):
         return chance.choice(schema["enum"])
     if "const" in schema:
         return schema["const"]
     for word in ("anyOf", "oneOf"):
         if schema.get(word):
-            return _value(chance.choice(schema[word]), seen, chance, name, depth - 1)
+            return _draw_value(chance.choice(schema[word]), seen, chance, name, depth - 1)
     kind = schema.get("type", "string")
     kind = chance.choice(kind) if isinstance(kind, list) and kind else kind
     if kind == "object":
-        return _object(schema, seen, chance, name, depth)
+        return _draw_object(schema, seen, chance, name, depth)
     if kind == "array":
         least = min(int(schema.get("minItems", 0)), 20)
         count = chance.randint(least, max(least, min(int(schema.get("maxItems", 3)), 3)))
-        return [_value(schema.get("items"), seen, chance, name.removesuffix("s"), depth - 1) for _ in range(count)]
+        return [_draw_value(schema.get("items"), seen, chance, name.removesuffix("s"), depth - 1) for _ in range(count)]
     if kind in ("integer", "number"):
-        return _number(schema, kind, seen, chance, name)
+        return _draw_number(schema, kind, seen, chance, name)
     if kind == "boolean":
         return chance.random() < 0.5
-    return None if kind == "null" else _text(schema, seen, chance, name)
+    return None if kind == "null" else _draw_text(schema, seen, chance, name)
 
 
-def _object(schema: dict[str, Any], seen: SeenValues, chance: random.Random, name: str, depth: int) -> dict[str, Any]:
+def _draw_object(
+    schema: dict[str, Any], seen: SeenValues, chance: random.Random, name: str, depth: int
+) -> dict[str, Any]:
     properties = schema.get("properties") or {}
     required = set(schema.get("required") or ())
     return {
-        key: _value(inner, seen, chance, key, depth - 1)
+        key: _draw_value(inner, seen, chance, key, depth - 1)
         for key, inner in properties.items()
         if key in required or chance.random() < 0.3
     }
 
 
-def _number(schema: dict[str, Any], kind: str, seen: SeenValues, chance: random.Random, name: str) -> int | float:
+def _draw_number(schema: dict[str, Any], kind: str, seen: SeenValues, chance: random.Random, name: str) -> int | float:
     least, most = schema.get("minimum", schema.get("exclusiveMinimum", 0)), schema.get("maximum")
     same = [value for value in seen.named.get(name, ()) if isinstance(value, int | float)]
     same = [value for value in same if kind == "number" or isinstance(value, int)]
@@ -175,7 +180,7 @@ def _number(schema: dict[str, Any], kind: str, seen: SeenValues, chance: random.
     return chance.randint(int(least), max(int(least), int(top)))
 
 
-def _text(schema: dict[str, Any], seen: SeenValues, chance: random.Random, name: str) -> str:
+def _draw_text(schema: dict[str, Any], seen: SeenValues, chance: random.Random, name: str) -> str:
     choices = seen.texts(name)
     text = chance.choice(choices) if choices else "a"
     least, most = min(int(schema.get("minLength", 0)), 2_000), schema.get("maxLength")

@@ -1,4 +1,4 @@
-"""Plays a known solution: what shows that a task, its verifier and the loop work together."""
+"""A policy that plays a known solution, to show that a task, its verifier and the loop work together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from synthesis.rollout.policy import Conversation
 
 
 class ReferencePolicy:
-    """Makes a reference's calls, `calls_a_turn` at a time, and then gives its answer."""
+    """A policy that makes a reference's calls, `calls_a_turn` at a time, and then gives its answer."""
 
     name = "reference"
 

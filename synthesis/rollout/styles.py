@@ -1,4 +1,4 @@
-"""How calls and their results are spelled for an agent: natively, as ReAct text, or as `func(args)` text."""
+"""The format of calls and their results for an agent: native, ReAct text, or `func(args)` text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from synthesis.contracts import AnswerField, Message, PromptStyle, Tool, ToolCall
 from synthesis.formats.answer_form import describe_fields
 from synthesis.llm.wire import read_arguments
-from synthesis.prompts import Prompt, prompt
+from synthesis.prompts import Prompt, get_prompt
 from synthesis.rollout.calls import MOST_CALLS, read_calls
 
-# Each looks at one line: an LLM that writes line breaks without end must not cost the square of their number.
+# Each matches within one line: endless line breaks of an LLM must not cost the square of their number.
 _OBSERVED = re.compile(r"^[ \t]*Observation( \d+)?[ \t]*:", re.MULTILINE)
 _ACTION = re.compile(r"^[ \t]*Action[ \t]*:[ \t]*(.*)$", re.MULTILINE)
 _INPUT = re.compile(r"^[ \t]*Action Input[ \t]*:", re.MULTILINE)
@@ -22,17 +22,17 @@ _THOUGHT = re.compile(r"^\s*Thought\s*:[ \t]*")
 _FENCE = re.compile(r"\A```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
-def system_message(
+def build_system_message(
     style: PromptStyle,
     conversational: bool,
     documentation: str,
     tools: Sequence[Tool],
     form: Sequence[AnswerField] = (),
 ) -> tuple[Message, tuple[Prompt, ...]]:
-    """What an agent is told first, and the prompts it was made from. `tools` are the environment's alone."""
-    role = prompt("agent", "conversation" if conversational else "task")
-    manner = prompt("agent", style)
-    calling = manner.render() if style == "tools" else manner.render(tools=_listed(tools))
+    """Return the agent's first message, and the prompts it was made from. `tools` are the environment's alone."""
+    role = get_prompt("agent", "conversation" if conversational else "task")
+    manner = get_prompt("agent", style)
+    calling = manner.render() if style == "tools" else manner.render(tools=_format_tools(tools))
     ending, used = _describe_ending(style, conversational, form)
     content = role.render(documentation=documentation, calling=calling, ending=ending)
     return Message(role="system", content=content), (role, manner, *used)
@@ -41,18 +41,18 @@ def system_message(
 def _describe_ending(
     style: PromptStyle, conversational: bool, form: Sequence[AnswerField]
 ) -> tuple[str, tuple[Prompt, ...]]:
-    """How the agent brings the task to its end, and the prompts that say so."""
+    """Return the instructions for ending the task, and their prompts."""
     if not form:
-        words = prompt("agent", "end_task")
+        words = get_prompt("agent", "end_task")
         return ("", ()) if conversational else (words.render(), (words,))
-    known = prompt(
+    ending_prompt = get_prompt(
         "agent", f"end_{'talk' if conversational else 'task'}_by_{'call' if style == 'tools' else 'message'}"
     )
-    told = known.render() if style == "tools" else known.render(fields=describe_fields(form))
-    return f" {told}" if conversational else told, (known,)
+    ending_text = ending_prompt.render() if style == "tools" else ending_prompt.render(fields=describe_fields(form))
+    return f" {ending_text}" if conversational else ending_text, (ending_prompt,)
 
 
-def _listed(tools: Sequence[Tool]) -> str:
+def _format_tools(tools: Sequence[Tool]) -> str:
     lines = []
     for tool in tools:
         about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
@@ -61,13 +61,15 @@ def _listed(tools: Sequence[Tool]) -> str:
 
 
 def read_message(style: PromptStyle, message: Message, tools: Sequence[Tool]) -> Message:
-    """An LLM's message with the calls that stand in its text. Text that it wrote on in the place of an observation
-    is dropped: it made that up."""
+    """Return an LLM's message with the calls that its text contains.
+
+    Text that it wrote itself in the place of an observation is dropped.
+    """
     if style == "tools":
         return message
     if message.tool_calls:
-        # It was offered no native calls and made some all the same; they say what is meant.
-        return message.model_copy(update={"content": message.content or _spelled(message.tool_calls)})
+        # It made native calls although none were offered; they are unambiguous.
+        return message.model_copy(update={"content": message.content or _format_calls(message.tool_calls)})
     if style == "call":
         calls, _words = read_calls(message.content, [tool.name for tool in tools])
         return message.model_copy(update={"tool_calls": calls})
@@ -78,35 +80,36 @@ def read_message(style: PromptStyle, message: Message, tools: Sequence[Tool]) ->
         return message
     made_up = _OBSERVED.search(text, first.end())
     text = text[: made_up.start()].rstrip() if made_up else text
-    return message.model_copy(update={"content": text, "tool_calls": _actions(text)})
+    return message.model_copy(update={"content": text, "tool_calls": _read_actions(text)})
 
 
-def _spelled(calls: Sequence[ToolCall]) -> str:
+def _format_calls(calls: Sequence[ToolCall]) -> str:
     return "\n".join(f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}" for call in calls)
 
 
-def _actions(text: str) -> tuple[ToolCall, ...]:
+def _read_actions(text: str) -> tuple[ToolCall, ...]:
     matches = list(_ACTION.finditer(text))
     ends = [match.start() for match in matches[1:]] + [len(text)]
     return tuple(
-        _action(match, text[match.end() : end]) for match, end in list(zip(matches, ends, strict=True))[:MOST_CALLS]
+        _read_action(match, text[match.end() : end])
+        for match, end in list(zip(matches, ends, strict=True))[:MOST_CALLS]
     )
 
 
-def _action(match: re.Match[str], rest: str) -> ToolCall:
+def _read_action(match: re.Match[str], rest: str) -> ToolCall:
     name = match[1].strip().strip("`*\"'")
-    given = _INPUT.search(rest)
-    if given is None:
+    input_match = _INPUT.search(rest)
+    if input_match is None:
         missing = "an Action Input line with a JSON object is missing"
         return ToolCall(name=name[:200], raw=match[0].strip()[:20_000], error=missing)
-    raw = _NEXT.split(rest[given.end() :], maxsplit=1)[0].strip()
+    raw = _NEXT.split(rest[input_match.end() :], maxsplit=1)[0].strip()
     fenced = _FENCE.match(raw)
     arguments, error = read_arguments(fenced[1] if fenced else raw)
     return ToolCall(name=name[:200], arguments=arguments, raw=raw[:20_000], error=error)
 
 
-def said(style: PromptStyle, message: Message, tools: Sequence[Tool]) -> str:
-    """What a message says beside its calls: the words without the spelling of calls, thoughts and answers."""
+def extract_words(style: PromptStyle, message: Message, tools: Sequence[Tool]) -> str:
+    """Return the words of a message without its calls, thoughts and answer marks."""
     text = message.content
     if style == "tools" or not text:
         return text.strip()
@@ -119,8 +122,8 @@ def said(style: PromptStyle, message: Message, tools: Sequence[Tool]) -> str:
     return (text[answered.end() :] if answered else _THOUGHT.sub("", text)).strip()
 
 
-def result_messages(style: PromptStyle, calls: Sequence[ToolCall], observations: Sequence[str]) -> list[Message]:
-    """The messages that tell an agent what its calls gave, in their order."""
+def build_result_messages(style: PromptStyle, calls: Sequence[ToolCall], observations: Sequence[str]) -> list[Message]:
+    """Return the messages with the results of an agent's calls, in their order."""
     if style == "tools":
         return [
             Message(role="tool", content=text, tool_call_id=call.id)

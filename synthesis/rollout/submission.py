@@ -1,4 +1,4 @@
-"""The submitted answer of a task with an answer form: it is read by type, and refused a bounded number of times."""
+"""The submitted answer of a task with an answer form: it is parsed by type, and refused a bounded number of times."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from synthesis.errors import InputError
 from synthesis.formats.answer_form import (
     ACCEPTED,
     SUBMIT_ANSWER,
-    answer_text,
     find_written_value,
     is_written_alone,
     read_submission,
+    serialize_answer,
 )
-from synthesis.prompts import hashes, prompt
+from synthesis.prompts import get_prompt, map_prompt_hashes
 from synthesis.rollout.attempt_log import Log
-from synthesis.rollout.observation import observation
+from synthesis.rollout.observation import format_observation
 
 BEHIND = "not carried out: an answer was submitted before it in the same turn"
 
 
 def is_submission(log: Log, call: ToolCall) -> bool:
-    """Return whether a call submits the answer, in a task that wants one."""
+    """Return whether a call submits the answer, in a task with an answer form."""
     return bool(log.plan.task.answer_form) and call.name == SUBMIT_ANSWER
 
 
-def is_over(log: Log) -> bool:
-    """Return whether the agent submitted its answer, or has no further try at it."""
+def is_submission_over(log: Log) -> bool:
+    """Return whether the agent submitted its answer, or has no try left."""
     return log.submitted or log.answer_cut or log.refused > log.plan.setting.max_answer_mends
 
 
 def take_submission(log: Log, given: Any, problem: str = "") -> CallResult:
-    """Take what the agent submits, or refuse it by the names of its wrong fields. `problem`: it cannot be read."""
+    """Accept the agent's answer, or refuse it with the names of its wrong fields. `problem`: it cannot be read."""
     try:
         if problem:
             raise InputError(problem)
@@ -48,25 +48,26 @@ def take_submission(log: Log, given: Any, problem: str = "") -> CallResult:
         log.refused += 1
         log.answer_cut = bool(problem and log.cut)
         return CallResult(ok=False, error=CallError(kind="malformed", message=f"not accepted: {error}"[:2_000]))
-    log.answer, log.submitted = answer_text(submitted), True
+    log.answer, log.submitted = serialize_answer(submitted), True
     return CallResult(ok=True, result=ACCEPTED, executed=False)
 
 
 def end_submission(log: Log) -> Ending | None:
-    """Return how the attempt ends by what was submitted; None as long as it goes on."""
+    """Return how the attempt ends by the submission; None as long as it continues."""
     if log.submitted:
         return "user_stopped" if log.talk_ended else "answered"
     if log.answer_cut:
         log.note = f"The answer was broken off ({log.cut}), so nothing was submitted."
         return "cut"
-    if is_over(log):
-        log.note = f"What was to be the answer did not fit the answer form {log.refused} times."
+    if is_submission_over(log):
+        often = "once" if log.refused == 1 else f"{log.refused} times"
+        log.note = f"What was to be the answer did not fit the answer form {often}."
         return "unusable"
     return None
 
 
 def is_answer_due(log: Log, words: str) -> bool:
-    """Return whether words without a call are for the answer form, and not for a user."""
+    """Return whether words without a call are meant for the answer form, and not for a user."""
     setting = log.plan.setting
     if not log.plan.task.answer_form:
         return False
@@ -76,27 +77,27 @@ def is_answer_due(log: Log, words: str) -> bool:
 
 
 async def submit_words(log: Log, message: Message, words: str) -> None:
-    """Take the answer from an agent that writes it as text; refuse words where a call is due."""
+    """Accept the answer of an agent that writes it as text; refuse words if a call is required."""
     if log.plan.setting.prompt_style == "tools":
-        await _refuse_words(log, message, words, _tell(log, "refused_words"))
+        await _refuse_words(log, message, words, _render_notice(log, "refused_words"))
         return
     try:
-        given = find_written_value(words)
+        written_value = find_written_value(words)
     except InputError as error:
         log.answer_cut = bool(log.cut)
-        await _refuse_words(log, message, words, _tell(log, "refused_message", reason=str(error)))
+        await _refuse_words(log, message, words, _render_notice(log, "refused_message", reason=str(error)))
         return
-    result = take_submission(log, given)
-    text = observation(result)
+    result = take_submission(log, written_value)
+    text = format_observation(result)
     if result.error is not None:
-        text = _tell(log, "refused_message", reason=result.error.message)
+        text = _render_notice(log, "refused_message", reason=result.error.message)
     log.messages.append(Message(role="user", content=text))
     submitted = TrajectoryStep(
         kind="call",
         turn=log.turn,
         reasoning=message.reasoning,
         tool=SUBMIT_ANSWER,
-        arguments=given if isinstance(given, dict) else {},
+        arguments=written_value if isinstance(written_value, dict) else {},
         result=result,
         observation=text,
     )
@@ -112,21 +113,21 @@ async def _refuse_words(log: Log, message: Message, words: str, text: str) -> No
     await log.add(refused)
 
 
-def _tell(log: Log, name: str, **values: str) -> str:
-    """What the agent is told by a prompt, which is noted as used."""
-    known = prompt("agent", name)
-    log.prompts |= hashes(known)
-    return known.render(**values)
+def _render_notice(log: Log, name: str, **values: str) -> str:
+    """Return the text of a prompt for the agent, and record its use."""
+    notice = get_prompt("agent", name)
+    log.prompts |= map_prompt_hashes(notice)
+    return notice.render(**values)
 
 
 def end_talk(log: Log) -> str:
-    """Let the agent submit its answer now that the user has ended the conversation; return what it is told.
+    """Let the agent submit its answer after the user has ended the conversation; return the text for the agent.
 
-    It has a turn for each try that it may still take, also beyond the limit of turns.
+    It has a turn for each remaining try, also beyond the limit of turns.
     """
     setting = log.plan.setting
     log.talk_ended = True
     log.last_turn = max(log.last_turn, log.turn + 1 + max(0, setting.max_answer_mends - log.refused))
-    text = _tell(log, f"talk_ended_by_{'call' if setting.prompt_style == 'tools' else 'message'}")
+    text = _render_notice(log, f"talk_ended_by_{'call' if setting.prompt_style == 'tools' else 'message'}")
     log.messages.append(Message(role="user", content=text))
     return text

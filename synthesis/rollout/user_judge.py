@@ -1,8 +1,8 @@
 """A judge of the simulated user (AutoForge 3.4, A.1): it sees the intent and the talk alone, and quotes each mistake.
 
-Of a user with tools of its own it also sees what they returned, without which nobody could tell what the user knew
-(ours: A.1 shows the talk alone). Neither the agent's calls nor states nor rewards are shown to it, so that its verdict
-cannot follow from whether the task was solved. Code looks every quote up in the line that it is said to be from. A
+For a user with tools of its own it also sees their results, without which it could not decide what the user knew (an
+addition of this project: A.1 shows the talk alone). The agent's calls, states and rewards are hidden from it, so that
+its verdict cannot follow from the success of the task. Code looks up every quote in the line that the judge names. A
 verdict that cannot be used is `unknown`.
 """
 
@@ -19,10 +19,10 @@ from synthesis.contracts import Message, TrajectoryStep, UserMistake, UserRule, 
 from synthesis.errors import InputError
 from synthesis.llm import ChatModel
 from synthesis.llm.reply_reader import read_object
-from synthesis.llm.structured import again, json_form, reason_of
-from synthesis.prompts import fenced, hashes, prompt, with_form
+from synthesis.llm.structured import build_json_form, build_retry_messages, find_failure_reason
+from synthesis.prompts import fence_text, get_prompt, insert_form, map_prompt_hashes
 from synthesis.rollout.user import STOP
-from synthesis.verifiers.rubric import question_hash
+from synthesis.verifiers.rubric import hash_question
 
 TRIES = 3
 REPLY_CHARS = 100_000
@@ -49,7 +49,7 @@ _COURTESY = frozenset(_COURTESY_WORDS.split())
 
 
 class FoundMistake(BaseModel):
-    """One mistake as a judge tells it."""
+    """One mistake in a judge's reply."""
 
     rule: StrictInt = Field(ge=1, le=3)
     line: StrictInt
@@ -59,15 +59,17 @@ class FoundMistake(BaseModel):
 
 
 class UserFaultsReply(BaseModel):
-    """Every mistake of the user; `erred` says whether there is one."""
+    """Every mistake of the user; `erred` is true if there is one."""
 
     mistakes: list[FoundMistake] = Field(max_length=MOST_MISTAKES)
     erred: StrictBool
 
 
 def list_talk(steps: Iterable[TrajectoryStep]) -> list[tuple[str, str]]:
-    """Return what user and assistant said to each other, in order, and between it what the user's own calls returned to
-    it. Words beside a call reach nobody."""
+    """Return the words of user and assistant, in order, with the results of the user's own calls in between.
+
+    Words beside a call are left out, since they reach neither party.
+    """
     turns: list[tuple[str, str]] = []
     for step in steps:
         if step.kind != "call":
@@ -87,14 +89,14 @@ def _spell_user_call(step: TrajectoryStep) -> str:
 async def judge_user(judge: ChatModel, intent: str, talk: Talk, tries: int = TRIES) -> UserVerdict:
     """Return whether the user of a conversation made a mistake.
 
-    Nobody is asked if the user said its whole intent word for word and nothing else, and called no tools of its own. A
-    reply that cannot be used is asked for again, `tries` times in all; then the finding is `unknown`. Raises LLMError:
-    the judge could not be asked.
+    The judge is not asked if the user said its whole intent word for word and nothing else, and called no tools of its
+    own. A reply that cannot be used is requested again, `tries` times in all; then the finding is `unknown`. Raise
+    LLMError if the judge could not be asked.
     """
     if not has_tool_lines(talk) and is_recited(intent, talk):
         return UserVerdict(finding="none")
     words = spell_question(intent, talk)
-    question = question_hash([("user", words)])
+    question = hash_question([("user", words)])
     asked, wrong = Message(role="user", content=words), ""
     messages = [asked]
     for number in range(1, tries + 1):
@@ -102,8 +104,8 @@ async def judge_user(judge: ChatModel, intent: str, talk: Talk, tries: int = TRI
         try:
             mistakes = read_mistakes(reply.message.content, intent, talk)
         except InputError as error:
-            wrong = reason_of(reply, error)
-            messages = [asked, *again(reply.message, wrong, number)]
+            wrong = find_failure_reason(reply, error)
+            messages = [asked, *build_retry_messages(reply.message, wrong, number)]
             continue
         finding = "fault" if mistakes else "none"
         return UserVerdict(finding=finding, mistakes=mistakes, judge=judge.name, question=question)
@@ -112,12 +114,12 @@ async def judge_user(judge: ChatModel, intent: str, talk: Talk, tries: int = TRI
 
 
 def spell_question(intent: str, talk: Talk) -> str:
-    """Return what the judge is asked, with the form of its reply."""
+    """Return the question to the judge, with the form of its reply."""
     lines = [{"intent": intent}] + [{"line": n, "who": who, "words": words} for n, (who, words) in enumerate(talk, 1)]
-    words = prompt("judge", "user_faults").render(talk=fenced("evidence", join_lines(lines)))
+    words = get_prompt("judge", "user_faults").render(talk=fence_text("evidence", join_lines(lines)))
     if has_tool_lines(talk):
-        words = f"{words}\n\n{prompt('judge', 'user_tools').render()}"
-    return with_form(words, json_form(UserFaultsReply))
+        words = f"{words}\n\n{get_prompt('judge', 'user_tools').render()}"
+    return insert_form(words, build_json_form(UserFaultsReply))
 
 
 def has_tool_lines(talk: Talk) -> bool:
@@ -125,14 +127,14 @@ def has_tool_lines(talk: Talk) -> bool:
     return any(who == TOOL for who, _ in talk)
 
 
-def user_prompts(talk: Talk) -> dict[str, str]:
+def list_user_prompts(talk: Talk) -> dict[str, str]:
     """Return the prompts behind a verdict on a talk with their SHA-256."""
     names = ("user_faults", "user_tools") if has_tool_lines(talk) else ("user_faults",)
-    return hashes(*(prompt("judge", name) for name in names))
+    return map_prompt_hashes(*(get_prompt("judge", name) for name in names))
 
 
 def read_mistakes(text: str, intent: str, talk: Talk) -> tuple[UserMistake, ...]:
-    """Return the mistakes in a judge's reply, each quote looked up. Raises InputError with what is wrong."""
+    """Return the mistakes in a judge's reply, each quote looked up. Raise InputError with the reason."""
     if len(text) > REPLY_CHARS:
         raise InputError(f"it is longer than {REPLY_CHARS:,} characters")
     reply = read_object(text, UserFaultsReply).value
@@ -144,19 +146,23 @@ def read_mistakes(text: str, intent: str, talk: Talk) -> tuple[UserMistake, ...]
 
 
 def _require_evidence(found: FoundMistake, intent: str, talk: Talk) -> None:
-    """Raise InputError if a mistake's quotes do not stand where it says, or are no evidence of it."""
+    """Raise InputError if a mistake's quotes are not in the named line, or are no evidence of it."""
     who, spoken = talk[found.line - 1] if 0 < found.line <= len(talk) else ("nobody", "")
     if who != "user":
         raise InputError(f"line {found.line} is none of the user's")
-    told = [words for who, words in talk[: found.line - 1] if who == TOOL]
-    quote, part, known = _plain(found.quote), _plain(found.intent), _plain("\n".join([intent, *told]))
-    if len(quote) < min(FEWEST_QUOTED, len(_plain(spoken))) or quote not in _plain(spoken):
+    tool_words = [words for who, words in talk[: found.line - 1] if who == TOOL]
+    quote, part, known_text = (
+        _normalize_text(found.quote),
+        _normalize_text(found.intent),
+        _normalize_text("\n".join([intent, *tool_words])),
+    )
+    if len(quote) < min(FEWEST_QUOTED, len(_normalize_text(spoken))) or quote not in _normalize_text(spoken):
         raise InputError(f"`quote` does not stand in line {found.line}, letter by letter: {found.quote[:200]!r}")
     if found.rule == 2:
-        if quote in known:
+        if quote in known_text:
             raise InputError(f"rule 2 does not fit line {found.line}: the intent holds the words {found.quote[:200]!r}")
         return
-    if not part or part not in known:
+    if not part or part not in known_text:
         raise InputError(
             f"rule {found.rule} needs the words of the intent that line {found.line} contradicts or leaves out, letter "
             f"by letter: {found.intent[:200]!r} does not stand there"
@@ -168,17 +174,19 @@ def _require_evidence(found: FoundMistake, intent: str, talk: Talk) -> None:
 
 
 def is_recited(intent: str, talk: Talk) -> bool:
-    """Tell whether the user said each clause of its intent, word for word, and nothing else but words of courtesy.
+    """Return whether the user said each clause of its intent, word for word, and nothing else but words of courtesy.
 
-    Whole clauses are compared, so that neither a negation nor a condition can get lost inside of one. Who said this has
+    Whole clauses are compared, so that neither a negation nor a condition can get lost inside of one. Such a user has
     contradicted nothing, invented nothing and left nothing out.
     """
-    said = {clause for who, words in talk if who == "user" for clause in _clauses(words.replace(STOP, " "))}
-    return said == set(_clauses(intent))
+    spoken_clauses = {
+        clause for who, words in talk if who == "user" for clause in _split_clauses(words.replace(STOP, " "))
+    }
+    return spoken_clauses == set(_split_clauses(intent))
 
 
 def join_lines(lines: Sequence[dict[str, Any]]) -> str:
-    """Spell evidence, one JSON object a line; of a long one the middle is left out, and it says so."""
+    """Return evidence as text, one JSON object a line; of a long one the middle is left out, with a note."""
     spelled = [json.dumps(line, ensure_ascii=False) for line in lines]
     while len(spelled) > 3 and sum(map(len, spelled)) > EVIDENCE_CHARS:
         spelled.pop(len(spelled) // 2)
@@ -187,18 +195,18 @@ def join_lines(lines: Sequence[dict[str, Any]]) -> str:
     return "\n".join(spelled)
 
 
-def _clauses(text: str) -> list[str]:
-    """Return the clauses of a text in small letters, without the words of courtesy around them."""
-    found = []
+def _split_clauses(text: str) -> list[str]:
+    """Return the clauses of a text in lower case, without the words of courtesy around them."""
+    clauses = []
     for clause in _CLAUSE_ENDS.split(text):
         words = _SIGNS.sub(" ", clause).casefold().split()
         while words and words[0] in _COURTESY:
             words = words[1:]
         while words and words[-1] in _COURTESY:
             words = words[:-1]
-        found.append(" ".join(words))
-    return [clause for clause in found if clause]
+        clauses.append(" ".join(words))
+    return [clause for clause in clauses if clause]
 
 
-def _plain(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return " ".join(text.split()).casefold()

@@ -1,45 +1,45 @@
-"""The sandbox runtime: episodes of programs nobody trusts, and what is needed to read and check them.
+"""The sandbox runtime: episodes of untrusted programs, and the tools to read and check these programs.
 
 sandbox = default_sandbox()
 with sandbox.reset(program, initial_state) as episode:
     result = episode.call("book_slot", {"day": "2025-01-02"})
 
 How a call runs. `Sandbox` (`sandbox.py`, on the host) keeps one zygote (`process.py`): a fresh interpreter with an
-empty environment that imports the allowed modules, enters namespaces with an empty root where the system grants them,
+empty environment that imports the allowed modules, enters namespaces with an empty root if the system grants them,
 and forks children ahead of need (`pool.py`). Each child locks itself in (rlimits, own uid as root, no capability,
 Landlock, seccomp allow-list) before it sees anything; it has no clock but a virtual one (`child/virtual.py`), since the
 zygote took the real one away (`child/vdso.py`). `reset` hands a child the program, state, seed and clock; `call`
 sends one datagram and gets result and JSON Patch back. The host checks every frame (`frames.py`): size, depth, id,
-shape. Checks of a verifier run in children of their own. The same runtime serves import, replay, the playground,
+shape. Each check of a verifier runs in a child of its own. The same runtime serves import, replay, the playground,
 rollouts, audits and training.
 
-Modes: `root`, `user` (user namespaces), `no_namespaces` (containers), `reduced` (macOS, says so). `/healthz` shows the
+Modes: `root`, `user` (user namespaces), `no_namespaces` (containers), `reduced` (macOS). `/healthz` shows the
 active layers as tried from inside a child.
 """
 
 from synthesis.runtime.child.schema import validate_arguments
 from synthesis.runtime.encoding import (
     apply_patch,
-    canonical_json,
     decode_state,
     encode_state,
+    format_decoded,
+    hash_state,
+    is_same_encoded,
     make_patch,
-    plain_text,
-    same_encoded,
-    state_hash,
+    to_canonical_json,
 )
 from synthesis.runtime.episode import Episode
-from synthesis.runtime.offered_tools import offered, offered_tools
+from synthesis.runtime.offered_tools import restrict_program, restrict_tools
 from synthesis.runtime.program import (
     ALLOWED_MODULES,
     Method,
     MethodParameter,
     ProgramOutline,
     check_program,
-    outline,
+    outline_program,
 )
-from synthesis.runtime.sandbox import Sandbox, default_sandbox
-from synthesis.runtime.signature import annotation_schema, schema_findings, without_arguments, working_schema
+from synthesis.runtime.sandbox import Sandbox, get_default_sandbox
+from synthesis.runtime.signature import derive_working_schema, parse_annotation_schema, schema_findings, strip_arguments
 
 __all__ = [
     "ALLOWED_MODULES",
@@ -48,22 +48,22 @@ __all__ = [
     "MethodParameter",
     "ProgramOutline",
     "Sandbox",
-    "annotation_schema",
     "apply_patch",
-    "canonical_json",
     "check_program",
     "decode_state",
-    "default_sandbox",
+    "derive_working_schema",
     "encode_state",
+    "format_decoded",
+    "get_default_sandbox",
+    "hash_state",
+    "is_same_encoded",
     "make_patch",
-    "offered",
-    "offered_tools",
-    "outline",
-    "plain_text",
-    "same_encoded",
+    "outline_program",
+    "parse_annotation_schema",
+    "restrict_program",
+    "restrict_tools",
     "schema_findings",
-    "state_hash",
+    "strip_arguments",
+    "to_canonical_json",
     "validate_arguments",
-    "without_arguments",
-    "working_schema",
 ]

@@ -1,4 +1,4 @@
-"""An episode as its host holds it: calls go out, checked replies come back, and a lost child stays lost."""
+"""Episodes on the host: calls go out, checked replies come back, and a lost child stays lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OURS = ("closed", "sandbox")
 
 
 class Link:
-    """Request and reply with one child. Any breach of the protocol, and any time-out, ends the child."""
+    """Requests to one child and its replies. Any breach of the protocol, and any time-out, ends the child."""
 
     def __init__(self, child: Child, pool: Pool) -> None:
         self.child = child
@@ -42,15 +42,15 @@ class Link:
         """Called when the child is let go of: whoever waits for its socket would hear nothing any more."""
 
     def send(self, payload: bytes) -> None:
-        """Send one request. Raises EpisodeLost."""
+        """Send one request. Raise EpisodeLost."""
         if self.lost is not None:
             raise type(self.lost)(self.lost.reason, self.lost.detail)
         try:
             if len(payload) < wire.PART:
-                wire.send(self.child.sock, payload)
+                wire.send_frame(self.child.sock, payload)
                 return
             started = time.monotonic()
-            wire.send(self.child.sock, payload, self.limits.call_seconds)
+            wire.send_frame(self.child.sock, payload, self.limits.call_seconds)
             self.sending_seconds = time.monotonic() - started
         except wire.FrameError as error:
             raise self.lose(error.reason, error.detail) from None
@@ -60,24 +60,27 @@ class Link:
             raise
 
     def ask(self, body: str) -> dict[str, Any]:
-        """Send a request of this body, and give the checked reply. Raises EpisodeLost."""
+        """Send a request of this body, and return the checked reply. Raise EpisodeLost."""
         self.begin(body)
         return self.receive(self.number)
 
     def begin(self, body: str) -> None:
-        """Send a request of this body; `receive` takes the reply. Raises EpisodeLost."""
+        """Send a request of this body; `receive` reads the reply. Raise EpisodeLost."""
         self.number += 1
         self.send(f'{{"id":{self.number},{body}}}'.encode("ascii"))
 
     def receive(self, number: int, since: float | None = None) -> dict[str, Any]:
-        """The checked reply to a request, waited for since then (now, if not told). Raises EpisodeLost."""
+        """Return the checked reply to a request. Raise EpisodeLost.
+
+        `since` is when the wait began, now by default.
+        """
         limits = self.limits
         started = time.monotonic() if since is None else since
         try:
             data = self._frame(limits)
             if data[:8] == b'{"lost":':
-                raise self.lose(*_told(data))
-            reply = frames.parse(data, number, limits)
+                raise self.lose(*_parse_loss(data))
+            reply = frames.parse_frame(data, number, limits)
         except wire.FrameError as error:
             self.busy_seconds += time.monotonic() - started
             raise self.lose(error.reason, error.detail) from None
@@ -98,13 +101,13 @@ class Link:
         left = limits.call_seconds - spent
         if spent:
             wire.set_timeout(sock, max(0.001, left))
-        data = wire.receive(sock, limits.frame_bytes + 1_024, left)
+        data = wire.receive_frame(sock, limits.frame_bytes + 1_024, left)
         if spent or len(data) >= wire.PART:
             wire.set_timeout(sock, limits.call_seconds)
         return data
 
     def lose(self, reason: str, detail: str = "") -> EpisodeLost:
-        """End the child, and remember why."""
+        """End the child, and record the reason."""
         if self.lost is None:
             if reason == "closed" and detail != "interrupted":
                 reason, detail = self.pool.ending(self.child)
@@ -113,26 +116,26 @@ class Link:
             elif reason == "time":
                 detail = detail or f"no answer within {self.limits.call_seconds:g} seconds"
             self.lost = (SandboxLost if reason in _OURS else ProgramEnded)(reason, detail)
-            self._let_go()
+            self._release_child()
         return type(self.lost)(self.lost.reason, self.lost.detail)
 
     @property
     def ended_from_outside(self) -> bool:
-        """Whether something other than the program ended the child, or perhaps did: worth another try."""
+        """True if something other than the program ended the child, or may have: then a retry makes sense."""
         return self.lost is not None and self.lost.reason in ("killed", "sandbox")
 
     def close(self) -> None:
         if self.lost is None:
             self.lost = SandboxLost("closed")
-            self._let_go()
+            self._release_child()
 
-    def _let_go(self) -> None:
+    def _release_child(self) -> None:
         self.child.kill()
         if self.told is not None:
             self.told()
 
 
-def _told(data: bytes) -> tuple[str, str]:
+def _parse_loss(data: bytes) -> tuple[str, str]:
     if data == b'{"lost":"memory"}':
         return "memory", "it reached its limit of memory"
     if data == b'{"lost":"too_large"}':
@@ -140,51 +143,51 @@ def _told(data: bytes) -> tuple[str, str]:
     return "protocol", "an unknown notice"
 
 
-def _tell(loop: asyncio.AbstractEventLoop, hear: Callable[[], None]) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, hear: Callable[[], None]) -> None:
     with contextlib.suppress(RuntimeError):
-        # The loop may be closed by now, and nobody waits.
+        # The loop may be closed by now, with no task waiting.
         loop.call_soon_threadsafe(hear)
 
 
-async def replied(link: Link) -> bool:
-    """Wait for the child, at most its time for a call: whether a whole reply can be read at once."""
+async def wait_for_reply(link: Link) -> bool:
+    """Wait for the child, at most its time for a call; return whether a whole reply can be read at once."""
     sock = link.child.sock
     handle = sock.fileno()
     if handle < 0:
         return False
     loop = asyncio.get_running_loop()
-    heard = loop.create_future()
+    readable = loop.create_future()
 
-    def hear() -> None:
-        # Here and now: once the socket is closed its number may be another's.
+    def stop_waiting() -> None:
+        # At once: after the socket is closed its number may be reused.
         loop.remove_reader(handle)
-        if not heard.done():
-            heard.set_result(None)
+        if not readable.done():
+            readable.set_result(None)
 
-    def give_up() -> None:
-        hear()
+    def report_timeout() -> None:
+        stop_waiting()
         link.lose("time")
 
-    loop.add_reader(handle, hear)
-    late = loop.call_later(link.limits.call_seconds, give_up)
-    link.told = partial(_tell, loop, hear)
+    loop.add_reader(handle, stop_waiting)
+    late = loop.call_later(link.limits.call_seconds, report_timeout)
+    link.told = partial(_call_in_loop, loop, stop_waiting)
     try:
-        await heard
+        await readable
     finally:
         link.told = None
         late.cancel()
         loop.remove_reader(handle)
-    return link.lost is None and wire.is_whole(sock)
+    return link.lost is None and wire.has_whole_frame(sock)
 
 
 class _MadeCall(NamedTuple):
-    """A call that was made, as the body of its request, and what it changed."""
+    """A completed call: the body of its request, and the patch that it caused."""
 
     body: str
     patch: Patch
 
 
-def _call_body(tool: str, arguments: str, latency_s: float) -> str:
+def _build_call_body(tool: str, arguments: str, latency_s: float) -> str:
     latency = f',"latency_s":{latency_s!r}' if latency_s else ""
     return f'"op":"call","tool":{tool},"args":{arguments}{latency}'
 
@@ -192,7 +195,7 @@ def _call_body(tool: str, arguments: str, latency_s: float) -> str:
 class Episode:
     """One environment, alive in its own process. Thread-safe; closes itself at the end of a `with` block.
 
-    `refusal` gives what a call comes to that is not let through to the program; None for one that is.
+    `refusal` returns the result of a call that must not reach the program, and None for any other call.
     """
 
     def __init__(
@@ -210,22 +213,22 @@ class Episode:
 
     @property
     def alive(self) -> bool:
-        """Whether calls can still be made, as far as is known."""
+        """True if calls can still be made, as far as is known."""
         return self._link.lost is None
 
     def call(self, tool: str, args: dict[str, Any], latency_s: float = 0.0) -> CallResult:
-        """Call one tool, before which so much more time passes on the clock of the program; nobody waits for it. What
-        the tool does wrong is in the result.
+        """Call one tool. Errors of the tool are in the result.
 
-        Raises ProgramEnded (the program ended its process) and SandboxLost. A process that SIGKILL ended is made
-        again once, with the calls so far: only if that happens again is it the program's doing.
+        `latency_s` is added to the clock of the program before the call, without waiting. Raise ProgramEnded (the
+        program ended its process) and SandboxLost. A process that SIGKILL ended is restarted once, with the calls so
+        far: the program is held responsible only if that happens again.
         """
-        body = self._spelled(tool, args, latency_s)
+        body = self._build_request(tool, args, latency_s)
         if isinstance(body, CallResult):
             return body
         with self._lock:
             started = time.perf_counter_ns()
-            return self._result(body, self._exchange(body), started)
+            return self._record_result(body, self._exchange(body), started)
 
     async def call_from_loop(
         self,
@@ -234,82 +237,83 @@ class Episode:
         in_thread: Callable[[Callable[[], CallResult]], Awaitable[CallResult]],
         latency_s: float = 0.0,
     ) -> CallResult:
-        """`call` for an event loop, which goes on meanwhile. Only what may block is handed to `in_thread`: arguments or
-        a result of more than one datagram, and an ending. One call at a time; one that is cancelled ends the episode.
+        """Make a `call` without blocking the event loop. One call at a time; a cancelled call ends the episode.
+
+        Only what may block is passed to `in_thread`: arguments or a result of more than one datagram, and an ending.
         """
-        body = self._spelled(tool, args, latency_s)
+        body = self._build_request(tool, args, latency_s)
         if isinstance(body, CallResult):
             return body
         if wire.STREAM or len(body) >= wire.PART - 64:
             return await in_thread(lambda: self.call(tool, args, latency_s))
         link, started, since, whole = self._link, time.perf_counter_ns(), time.monotonic(), False
 
-        def finish() -> CallResult:
+        def receive_result() -> CallResult:
             with self._lock:
                 try:
                     reply = link.receive(link.number, since)
                 except ProgramEnded as error:
-                    reply = self._again(error, body)
-                return self._result(body, reply, started)
+                    reply = self._ask_again(error, body)
+                return self._record_result(body, reply, started)
 
         try:
             with contextlib.suppress(ProgramEnded):
-                # `finish` comes upon it again.
+                # `finish` meets the same error.
                 link.begin(body)
-                whole = await replied(link)
-            return finish() if whole else await in_thread(finish)
+                whole = await wait_for_reply(link)
+            return receive_result() if whole else await in_thread(receive_result)
         except asyncio.CancelledError:
             link.lose("closed", "interrupted")
             raise
 
-    def _spelled(self, tool: str, args: dict[str, Any], latency_s: float) -> str | CallResult:
-        """The body of the request; or what the call comes to, where none is to be made."""
+    def _build_request(self, tool: str, args: dict[str, Any], latency_s: float) -> str | CallResult:
+        """Return the body of the request, or the result of a call that must not be made."""
         try:
             name, arguments = _encode(tool), _encode(args)
         except (TypeError, ValueError, RecursionError) as error:
-            return _bad(f"the arguments are not JSON: {error}")
+            return _refuse_arguments(f"the arguments are not JSON: {error}")
         if len(arguments) > self._link.limits.frame_bytes:
-            return _bad(f"the arguments take more than {self._link.limits.frame_bytes} bytes")
+            return _refuse_arguments(f"the arguments take more than {self._link.limits.frame_bytes} bytes")
         refused = self._refusal(tool, args) if self._refusal is not None else None
-        return _call_body(name, arguments, latency_s) if refused is None else refused
+        return _build_call_body(name, arguments, latency_s) if refused is None else refused
 
-    def _result(self, body: str, reply: dict[str, Any], started: int) -> CallResult:
+    def _record_result(self, body: str, reply: dict[str, Any], started: int) -> CallResult:
         duration_us = (time.perf_counter_ns() - started) // 1_000
         try:
-            result = frames.call_result(reply, duration_us)
+            result = frames.read_call_result(reply, duration_us)
         except frames.BadFrame as error:
             raise self._link.lose("protocol", str(error)) from None
         self._calls.append(_MadeCall(body, result.patch))
         return result
 
     def state(self) -> State:
-        """The encoded state. Raises EpisodeLost, or StateError when it has no encoding."""
+        """Return the encoded state. Raise EpisodeLost, or StateError if it has no encoding."""
         state = self._ask('"op":"state"').get("s")
         if type(state) is not dict:
             raise self._link.lose("protocol", "the state is no object")
         return state
 
     def state_hash(self) -> str:
-        """SHA-256 of the canonical encoded state, in hex. Raises EpisodeLost or StateError."""
+        """Return the SHA-256 of the canonical encoded state, in hex. Raise EpisodeLost or StateError."""
         digest = self._ask('"op":"hash"').get("h")
         if type(digest) is not str or len(digest) != 64:
             raise self._link.lose("protocol", "the hash is none")
         return digest
 
     def fork(self) -> Episode:
-        """A second episode in the same state, reached by making the same calls again.
+        """Return a second episode in the same state, reached by repeating the same calls.
 
-        Raises ReplayMismatch when the program does not come to the same state.
+        Raise ReplayMismatch if the program does not reach the same state.
         """
         with self._lock:
             expected = self.state_hash()
             calls = list(self._calls)
         copy = Episode(self._remake(), self._remake, self._refusal)
         try:
-            for made in calls:
+            for call in calls:
                 with copy._lock:
-                    copy._exchange(made.body)
-                    copy._calls.append(made)
+                    copy._exchange(call.body)
+                    copy._calls.append(call)
             if copy.state_hash() != expected:
                 raise ReplayMismatch(f"After the same {len(calls)} calls the state is another one.")
         except BaseException:
@@ -333,28 +337,28 @@ class Episode:
         try:
             return self._link.ask(body)
         except ProgramEnded as error:
-            return self._again(error, body)
+            return self._ask_again(error, body)
 
-    def _again(self, error: ProgramEnded, body: str) -> dict[str, Any]:
-        """The reply of a fresh process, where something killed the one that was asked."""
+    def _ask_again(self, error: ProgramEnded, body: str) -> dict[str, Any]:
+        """Return the reply of a fresh process if the process that was asked was killed."""
         if error.reason != "killed":
             raise error
         self._restart()
         return self._link.ask(body)
 
     def _restart(self) -> None:
-        """Go on in a fresh process with the calls made so far. Raises ProgramEnded where they lead elsewhere."""
+        """Continue in a fresh process with the calls made so far. Raise ProgramEnded if they cause other changes."""
         link = self._remake()
         try:
             if self._closed:
-                # By another thread, which found nothing to close but the process that is gone.
+                # Closed by another thread, when there was no live process to close.
                 raise SandboxLost("closed")
-            for made in self._calls:
+            for call in self._calls:
                 try:
-                    patch = frames.call_result(link.ask(made.body)).patch
+                    patch = frames.read_call_result(link.ask(call.body)).patch
                 except frames.BadFrame as error:
                     raise link.lose("protocol", str(error)) from None
-                if patch != made.patch:
+                if patch != call.patch:
                     raise link.lose(
                         "killed", "it was ended by SIGKILL, and the calls before it now change other things"
                     )
@@ -378,5 +382,5 @@ class Episode:
             self._link.close()
 
 
-def _bad(message: str) -> CallResult:
+def _refuse_arguments(message: str) -> CallResult:
     return CallResult(ok=False, error=CallError(kind="bad_arguments", message=message[:2_000]))

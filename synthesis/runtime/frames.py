@@ -1,4 +1,4 @@
-"""What the host believes of a frame that comes out of a hostile process: nothing until it is checked here."""
+"""Validation of frames from a hostile process: the host trusts no part of them until it is checked here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 from typing import Any, get_args
 
 from synthesis.contracts import INJECTED, CallError, CallResult, Limits, Patch, Verdict
-from synthesis.json_weight import UNWEIGHED, is_shallow, weight
-from synthesis.runtime.child.codec import clean_text
+from synthesis.json_weight import UNWEIGHED, estimate_weight, is_shallow
+from synthesis.runtime.child.codec import is_clean_text
 
 _KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {
     "malformed",
@@ -24,33 +24,33 @@ class BadFrame(Exception):
     """A frame has the wrong form."""
 
 
-def _refuse(constant: str) -> Any:
+def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError("a number out of range")
     return number
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
+_decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_finite).decode
 
 
 class HeavyFrame(BadFrame):
-    """A frame would take more memory than the host gives it."""
+    """A frame would take more memory than the host allows it."""
 
 
-def parse(data: bytes, number: int | None, limits: Limits) -> dict[str, Any]:
-    """The reply to request `number`, as JSON of bounded size and depth without anything a database would refuse.
+def parse_frame(data: bytes, number: int | None, limits: Limits) -> dict[str, Any]:
+    """Parse the reply to request `number`: JSON of bounded size and depth, with only text that a database accepts.
 
-    Raises BadFrame. Encoding may nest each level of a value four deep.
+    Raise BadFrame. Encoding may nest each level of a value four deep.
     """
     most = 4 * limits.depth + 16
-    # Half of what its process may have for everything: an honest one holds a value twice before it is sent.
+    # Half of the memory of its process: an honest one holds a value twice before it is sent.
     heaviest = limits.memory_mib << 19
-    if len(data) > UNWEIGHED and weight(data, heaviest) > heaviest:
+    if len(data) > UNWEIGHED and estimate_weight(data, heaviest) > heaviest:
         raise HeavyFrame(f"its reply would take more than {heaviest >> 20} MiB to read")
     try:
         reply = _decode(data.decode("ascii"))
@@ -60,17 +60,17 @@ def parse(data: bytes, number: int | None, limits: Limits) -> dict[str, Any]:
         raise BadFrame("not the reply that was asked for")
     if data.count(b"[") + data.count(b"{") > most and not is_shallow(reply, most):
         raise BadFrame("nested too deep")
-    if (b"\\u0000" in data or b"\\ud" in data.lower()) and not _clean(reply):
+    if (b"\\u0000" in data or b"\\ud" in data.lower()) and not _has_clean_text(reply):
         raise BadFrame("text that is not valid")
     return reply
 
 
-def _clean(value: Any) -> bool:
+def _has_clean_text(value: Any) -> bool:
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if type(item) is str:
-            if not clean_text(item):
+            if not is_clean_text(item):
                 return False
         elif type(item) is dict:
             waiting.extend(item)
@@ -80,8 +80,8 @@ def _clean(value: Any) -> bool:
     return True
 
 
-def call_result(reply: dict[str, Any], duration_us: int = 0) -> CallResult:
-    """A call's result; how long it took is the host's to say. Raises BadFrame."""
+def read_call_result(reply: dict[str, Any], duration_us: int = 0) -> CallResult:
+    """Build the result of a call from its reply; the duration is measured by the host. Raise BadFrame."""
     ok = reply.get("ok")
     if type(ok) is not bool:
         raise BadFrame("a call's reply lacks its parts")
@@ -91,27 +91,27 @@ def call_result(reply: dict[str, Any], duration_us: int = 0) -> CallResult:
     return CallResult.model_construct(
         ok=ok,
         result=reply.get("r") if ok else None,
-        error=None if ok else _error(reply.get("e")),
-        patch=_patch(reply.get("p", [])),
+        error=None if ok else _read_error(reply.get("e")),
+        patch=_read_patch(reply.get("p", [])),
         duration_us=duration_us,
         aliases_state=alias,
     )
 
 
-def _error(parts: Any) -> CallError:
+def _read_error(parts: Any) -> CallError:
     if type(parts) is not list or len(parts) != 3 or not all(type(part) is str for part in parts):
         raise BadFrame("an error lacks its parts")
     kind, name, message = parts
     if kind not in _KINDS or len(name) > _TEXT_CAP or len(message) > _TEXT_CAP:
         raise BadFrame("an error lacks its parts")
-    return CallError(kind=kind, type=_readable(name), message=_readable(message))
+    return CallError(kind=kind, type=_to_clean_text(name), message=_to_clean_text(message))
 
 
-def _readable(text: str) -> str:
-    return text if clean_text(text) else text.encode("utf-8", "replace").decode().replace("\0", "�")
+def _to_clean_text(text: str) -> str:
+    return text if is_clean_text(text) else text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
-def _patch(operations: Any) -> Patch:
+def _read_patch(operations: Any) -> Patch:
     if type(operations) is not list:
         raise BadFrame("a patch is no list")
     for operation in operations:
@@ -126,8 +126,8 @@ def _patch(operations: Any) -> Patch:
     return operations
 
 
-def verdict(reply: dict[str, Any]) -> Verdict:
-    """A check's verdict. Raises BadFrame."""
+def read_verdict(reply: dict[str, Any]) -> Verdict:
+    """Return a check's verdict. Raise BadFrame."""
     parts = reply.get("v")
     if type(parts) is not list or len(parts) != 3:
         raise BadFrame("a verdict lacks its parts")
@@ -137,4 +137,4 @@ def verdict(reply: dict[str, Any]) -> Verdict:
     if len(error) > _TEXT_CAP:
         raise BadFrame("a verdict lacks its parts")
     passed = passed and not other and not error
-    return Verdict(passed=passed, non_boolean=other, error=_readable(error))
+    return Verdict(passed=passed, non_boolean=other, error=_to_clean_text(error))

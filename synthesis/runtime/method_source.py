@@ -1,4 +1,4 @@
-"""Source of one method of a program: taken out to be edited on its own, and put back."""
+"""Source of one method of a program: extracted to be edited on its own, and put back."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import textwrap
 from dataclasses import dataclass
 
 from synthesis.errors import ProgramError
-from synthesis.runtime.imports import add_imports, split_imports, with_imports
+from synthesis.runtime.imports import add_imports, insert_imports, split_imports
 from synthesis.runtime.program import class_methods, parse_source
-from synthesis.syntax import UNREADABLE, token_count
+from synthesis.syntax import UNREADABLE, count_tokens
 
 MOST_TOKENS = 60_000
 """Words and signs of a program that is edited here, which is what reading costs: servers do it between two pages. The
@@ -27,17 +27,19 @@ class MethodSource:
     indent: str
 
 
-def require_short(source: str) -> None:
-    """Raises ProgramError: the program is longer than those that are edited here."""
-    if token_count(source) > MOST_TOKENS:
+def require_editable_length(source: str) -> None:
+    """Raise ProgramError if the program is longer than those that are edited here."""
+    if count_tokens(source) > MOST_TOKENS:
         words = f"the program has more than {MOST_TOKENS:,} words and signs; one so long is changed by an import"
         raise ProgramError(words)
 
 
-def method_source(source: str, class_name: str, name: str) -> MethodSource:
-    """The method as it stands in the program, inherited ones too. Raises ProgramError: there is none, or the program is
-    too long."""
-    require_short(source)
+def get_method_source(source: str, class_name: str, name: str) -> MethodSource:
+    """Return the method as the program defines it, inherited ones too.
+
+    Raise ProgramError if there is none, or the program is too long.
+    """
+    require_editable_length(source)
     node = class_methods(parse_source(source), class_name).get(name)
     if node is None or node.end_lineno is None:
         raise ProgramError(f"{class_name} has no method {name}")
@@ -45,42 +47,42 @@ def method_source(source: str, class_name: str, name: str) -> MethodSource:
     lines = source.splitlines(keepends=True)[first - 1 : node.end_lineno]
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     whole = all(line.startswith(indent) or not line.strip() for line in lines)
-    kept = indent if whole else ""
-    text = "".join(line.removeprefix(kept) if line.strip() else line.lstrip(" \t") for line in lines)
-    return MethodSource(text, first, node.end_lineno, kept)
+    removed_indent = indent if whole else ""
+    text = "".join(line.removeprefix(removed_indent) if line.strip() else line.lstrip(" \t") for line in lines)
+    return MethodSource(text, first, node.end_lineno, removed_indent)
 
 
-def with_method(source: str, class_name: str, name: str, text: str) -> str:
+def replace_method(source: str, class_name: str, name: str, text: str) -> str:
     """Return the program with another source of one method.
 
-    Imports above the method go to the top of the program. One whose name means something else there goes into the
-    method. A text that is not Python is put in place as it is. Raises ProgramError.
+    Imports above the method move to the top of the program. An import whose name means something else there moves into
+    the method. A text that is not Python is inserted unchanged. Raise ProgramError.
     """
-    known = method_source(source, class_name, name)
+    method = get_method_source(source, class_name, name)
     text = text.replace("\r\n", "\n").strip("\n")
-    whole, text = _placed_imports(source, text)
+    whole, text = _move_imports(source, text)
     body = text + "\n"
-    if known.indent and not body.startswith(known.indent):
-        body = textwrap.indent(body, known.indent)
+    if method.indent and not body.startswith(method.indent):
+        body = textwrap.indent(body, method.indent)
     moved = len(whole.splitlines()) - len(source.splitlines())
     lines = whole.splitlines(keepends=True)
-    return "".join([*lines[: known.first - 1 + moved], body, *lines[known.last + moved :]])
+    return "".join([*lines[: method.first - 1 + moved], body, *lines[method.last + moved :]])
 
 
-def _placed_imports(source: str, text: str) -> tuple[str, str]:
+def _move_imports(source: str, text: str) -> tuple[str, str]:
     """Move the imports above a method into the program, and return both."""
     try:
         bindings, rest = split_imports(textwrap.dedent(text))
         if not bindings:
             return source, text
         whole, clashing = add_imports(source, bindings)
-        return whole, with_imports(rest, [binding.line for binding in clashing])
+        return whole, insert_imports(rest, [binding.line for binding in clashing])
     except UNREADABLE:
         return source, text
 
 
-def docstring_of(text: str, name: str) -> str:
-    """The docstring of a method's source on its own; empty where it has none or is not Python."""
+def read_docstring(text: str, name: str) -> str:
+    """Return the docstring of a method's source on its own; empty if it has none or is not Python."""
     try:
         tree = parse_source(textwrap.dedent(text))
     except ProgramError:
@@ -91,8 +93,8 @@ def docstring_of(text: str, name: str) -> str:
     return ""
 
 
-def without_docstring(text: str) -> str:
-    """Return a method's source without its docstring; a text that is not Python comes back as it is."""
+def strip_docstring(text: str) -> str:
+    """Return a method's source without its docstring; a text that is not Python is returned unchanged."""
     try:
         tree = parse_source(textwrap.dedent(text))
     except ProgramError:

@@ -25,8 +25,8 @@ _ATTEMPTS = 3
 _ADDRESSES = ("drawn anew by the kernel whenever a sandbox starts", "the same in every process")
 
 
-def namespaces_for(mode: str) -> str:
-    """What to ask the zygote for: `required`, `wanted` or `off`. Raises SandboxUnavailable."""
+def choose_namespaces(mode: str) -> str:
+    """Return the request to the zygote for namespaces: `required`, `wanted` or `off`. Raise SandboxUnavailable."""
     linux = sys.platform.startswith("linux")
     if mode not in MODES:
         raise SandboxUnavailable(f"There is no sandbox mode {mode!r}; choose one of {', '.join(MODES)}.")
@@ -44,7 +44,7 @@ def namespaces_for(mode: str) -> str:
 
 
 class Pool:
-    """Hands out children that wait for their first request. Thread-safe."""
+    """Children that wait for their first request. Thread-safe."""
 
     def __init__(self, mode: str, limits: Limits, size: int) -> None:
         self.mode = mode
@@ -57,9 +57,9 @@ class Pool:
         self.closed = False
 
     def acquire(self, *, ahead: bool = True) -> Child:
-        """A locked-in child nobody used before; `ahead`: others are forked for who comes next.
+        """Return a locked-in, unused child; with `ahead`, fork others for the next callers.
 
-        Raises SandboxUnavailable or InfrastructureError.
+        Raise SandboxUnavailable or InfrastructureError.
         """
         problem: Exception | None = None
         for _ in range(_ATTEMPTS):
@@ -69,7 +69,7 @@ class Pool:
                 except SandboxUnavailable:
                     raise
                 except InfrastructureError as error:
-                    # Under the same lock: the next thread must find neither this zygote nor its own one dropped.
+                    # Under the same lock, so that the next thread neither finds this zygote nor gets its own dropped.
                     problem = error
                     self._drop()
                     continue
@@ -83,7 +83,7 @@ class Pool:
         raise InfrastructureError(f"The sandbox could not provide a process: {problem}")
 
     def _next(self, ahead: bool) -> Child:
-        zygote = self._running()
+        zygote = self._get_zygote()
         if not self.spare:
             self.spare.append(zygote.request())
         child = self.spare.popleft()
@@ -92,19 +92,19 @@ class Pool:
             self.spare.append(zygote.request())
         return child
 
-    def _running(self) -> Zygote:
+    def _get_zygote(self) -> Zygote:
         if self.closed:
             raise SandboxUnavailable("This sandbox is closed.")
         if self.zygote is not None and not self.zygote.alive():
             self._drop()
         if self.zygote is None:
             self.generation += 1
-            self.zygote = Zygote(namespaces_for(self.mode), self.limits, self.generation)
+            self.zygote = Zygote(choose_namespaces(self.mode), self.limits, self.generation)
         return self.zygote
 
     def _greet(self, child: Child) -> None:
         wire.set_timeout(child.sock, READY_SECONDS)
-        hello = wire.receive(child.sock, 1 << 16)
+        hello = wire.receive_frame(child.sock, 1 << 16)
         if hello != b"ready":
             child.kill()
             raise SandboxUnavailable(f"A process could not be locked in: {hello.decode(errors='replace')}")
@@ -119,10 +119,13 @@ class Pool:
             zygote.close()
 
     def ending(self, child: Child) -> tuple[str, str]:
-        """(reason, detail) of a child whose socket closed: `time`, `died`, `killed` (SIGKILL, from outside or by what
-        it did: nobody can tell), or `sandbox` when the process that all children come from ended."""
+        """Return (reason, detail) of a child whose socket closed.
+
+        The reason is `time`, `died`, `killed` (SIGKILL, from outside or by the program itself: these cannot be
+        distinguished), or `sandbox` if the zygote ended.
+        """
         pid, generation = child.pid, child.generation
-        child.ended(1.0)
+        child.wait_for_end(1.0)
         status = None
         for _ in range(20):
             try:
@@ -145,18 +148,18 @@ class Pool:
         return "died", f"signal {-number}" if number < 0 else f"it exited with {number}"
 
     def report(self) -> SandboxReport:
-        """What protects the host now, tried from inside one child. Raises SandboxUnavailable."""
-        child = self.acquire(ahead=False)  # nobody comes next: most who only look never run a program
+        """Return the layers that protect the host now, tried from inside one child. Raise SandboxUnavailable."""
+        child = self.acquire(ahead=False)  # no call follows: most processes that only report never run a program
         try:
-            wire.send(child.sock, b'{"op":"probe","id":0}')
-            reply = frames.parse(wire.receive(child.sock, 1 << 20), 0, self.limits)
+            wire.send_frame(child.sock, b'{"op":"probe","id":0}')
+            reply = frames.parse_frame(wire.receive_frame(child.sock, 1 << 20), 0, self.limits)
         except (wire.FrameError, frames.BadFrame) as error:
             raise SandboxUnavailable(f"The sandbox could not be examined: {error}") from None
         finally:
             child.kill()
         with self.lock:
-            about = self._running().report
-        return _report(about, reply["probe"])
+            about = self._get_zygote().report
+        return _build_report(about, reply["probe"])
 
     def close(self) -> None:
         with self.lock:
@@ -164,7 +167,7 @@ class Pool:
             self._drop()
 
     def forget(self) -> None:
-        """In a forked copy of this process: let go of what belongs to the original, and start afresh."""
+        """Release, in a forked copy of this process, what belongs to the original, and start afresh."""
         self.lock = threading.Lock()
         zygote, self.zygote = self.zygote, None
         children = list(self.spare)
@@ -178,12 +181,12 @@ class Pool:
             child.release()
 
 
-def _report(about: dict[str, Any], tried: dict[str, str]) -> SandboxReport:
+def _build_report(about: dict[str, Any], tried: dict[str, str]) -> SandboxReport:
     inside, detail = bool(about["namespaces"]), str(about["detail"])
     refused = [name for name, error in tried.items() if error]
     worked = [name for name, error in tried.items() if not error]
     clock = CLOCK in worked
-    # A clock harms nobody's data: where the kernel does not let go of it, that is told and no reason to refuse.
+    # A clock harms no data: if the kernel does not remove it, that is reported and is no reason to refuse.
     worked = [name for name in worked if name != CLOCK]
     layers: dict[str, bool] = about["layers"]
     seccomp, landlock = layers.get("seccomp", False), layers.get("landlock", False)

@@ -28,7 +28,7 @@ _NO_RANDOM_ADDRESSES = 0x0040000
 
 
 class Child:
-    """One sandboxed process as the host holds it: a socket, and a handle to end it with."""
+    """One sandboxed process on the host: a socket, and a handle to end it with."""
 
     __slots__ = ("generation", "handle", "pid", "sock")
 
@@ -39,7 +39,7 @@ class Child:
         self.handle = -1
 
     def kill(self) -> None:
-        """End the process at once, and let go of it. Can be called twice."""
+        """End the process at once, and release it. Can be called twice."""
         if self.handle >= 0:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self.handle, signal.SIGKILL)
@@ -49,15 +49,15 @@ class Child:
         self.release()
 
     def release(self) -> None:
-        """Close the socket, at which a child that listens ends by itself."""
+        """Close the socket, on which a child that listens ends by itself."""
         self.sock.close()
         handle, self.handle = self.handle, -1
         self.pid = 0
         if handle >= 0:
             os.close(handle)
 
-    def ended(self, seconds: float) -> bool:
-        """Whether the process ends within that time."""
+    def wait_for_end(self, seconds: float) -> bool:
+        """Return whether the process ends within that time."""
         if self.handle < 0:
             return False
         poll = select.poll()
@@ -65,17 +65,22 @@ class Child:
         return bool(poll.poll(seconds * 1_000))
 
 
-def _bytecode() -> list[str]:
-    """Where this process keeps bytecode, and whether it writes any, as options of Python: a zygote that compiles all
-    that it imports starts in twice the time. It forgets the place before the first program runs."""
+def _build_bytecode_options() -> list[str]:
+    """Return options of Python for the bytecode cache that this process uses.
+
+    A zygote that compiles all that it imports takes twice the time to start. It forgets the folder before the first
+    program runs.
+    """
     options = ["-B"] if sys.dont_write_bytecode else []
     return [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else options
 
 
 @contextlib.contextmanager
-def _fixed_addresses() -> Iterator[None]:
-    """A process that this thread starts meanwhile gets its memory at the same addresses each time, where the kernel
-    lets it ask for that: texts and orders that follow from addresses are then the same everywhere."""
+def _fix_addresses() -> Iterator[None]:
+    """Start processes of this thread with the same memory addresses each time, if the kernel allows that.
+
+    Texts and orders that follow from addresses are then the same everywhere.
+    """
     if not sys.platform.startswith("linux"):
         yield
         return
@@ -94,16 +99,16 @@ class Zygote:
     def __init__(self, namespaces: str, limits: Limits, generation: int) -> None:
         self.generation = generation
         self.waiting: collections.deque[Child] = collections.deque()
-        ours, theirs = wire.pair()
+        ours, theirs = wire.make_socket_pair()
         wire.set_timeout(ours, _START_SECONDS)
         options = limits.model_dump() | {"namespaces": namespaces, "seed": DEFAULT_SEED, "now": DEFAULT_NOW}
-        python = [sys.executable, "-P", "-s", "-S", *_bytecode()]
+        python = [sys.executable, "-P", "-s", "-S", *_build_bytecode_options()]
         command = [*python, str(_SCRIPT), json.dumps(options)]
         environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
         # Else the kernel keeps the number of the processor in the C library's memory, where programs could read it.
         environment["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
         try:
-            with _fixed_addresses():
+            with _fix_addresses():
                 self.process = subprocess.Popen(
                     command,
                     env=environment,
@@ -119,11 +124,11 @@ class Zygote:
         finally:
             theirs.close()
         self.control = ours
-        self.report = self._started()
+        self.report = self._read_start_report()
 
-    def _started(self) -> dict[str, Any]:
+    def _read_start_report(self) -> dict[str, Any]:
         try:
-            report: dict[str, Any] = json.loads(wire.receive(self.control, 1 << 20))
+            report: dict[str, Any] = json.loads(wire.receive_frame(self.control, 1 << 20))
         except (wire.FrameError, ValueError) as error:
             self.close()
             raise SandboxUnavailable(f"The sandbox's process did not start: {error}") from None
@@ -134,8 +139,8 @@ class Zygote:
         return report
 
     def request(self) -> Child:
-        """Ask for a child without waiting for it. Raises InfrastructureError when the zygote is gone."""
-        ours, theirs = wire.pair()
+        """Ask for a child without waiting for it. Raise InfrastructureError if the zygote is gone."""
+        ours, theirs = wire.make_socket_pair()
         child = Child(ours, self.generation)
         try:
             socket.send_fds(self.control, [b"\x01S"], [theirs.fileno()])
@@ -148,14 +153,14 @@ class Zygote:
         return child
 
     def settle(self, child: Child) -> None:
-        """Wait until the zygote has made this child. Raises InfrastructureError."""
+        """Wait until the zygote has made this child. Raise InfrastructureError."""
         while child in self.waiting:
             self._take()
         if child.pid == 0:
             raise InfrastructureError("The sandbox could not start another process.")
 
     def status(self, pid: int) -> int | None:
-        """What `wait` said about a child that ended, or None. Raises InfrastructureError."""
+        """Return the wait status of a child that ended, or None. Raise InfrastructureError."""
         while self.waiting:
             self._take()
         try:
@@ -166,16 +171,16 @@ class Zygote:
         return status if status >= 0 else None
 
     def _take(self) -> None:
-        """Match the next answer with the request that waits longest. Raises InfrastructureError."""
+        """Match the next answer with the oldest waiting request. Raise InfrastructureError."""
         number, _, handles = self._answer()
-        made = self.waiting.popleft()
-        made.pid = number
-        made.handle = handles[0] if handles else -1
+        child = self.waiting.popleft()
+        child.pid = number
+        child.handle = handles[0] if handles else -1
         if not number:
-            made.release()
+            child.release()
 
     def _answer(self) -> tuple[int, int, list[int]]:
-        """(the child's number or 0, how it ended or -1, handles). Raises InfrastructureError."""
+        """Return (the child's number or 0, how it ended or -1, handles). Raise InfrastructureError."""
         try:
             data, handles, _, _ = socket.recv_fds(self.control, _ANSWER_CAP, 1)
         except OSError as error:
@@ -199,7 +204,7 @@ class Zygote:
             self.process.wait()
 
     def control_close(self) -> None:
-        """Let go of the control socket, at which the zygote ends."""
+        """Close the control socket, on which the zygote ends."""
         with contextlib.suppress(AttributeError):
             self.control.close()
         for child in self.waiting:

@@ -1,4 +1,4 @@
-"""What the sandbox reports of its own protection."""
+"""The report of the sandbox on its own protection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Layer(Frozen):
 
 
 class SandboxReport(Frozen):
-    """What protects the host from programs right now; shown on /healthz and in the docs."""
+    """The layers that protect the host from programs right now; shown on /healthz and in the docs."""
 
     mode: Literal["root", "user", "no_namespaces", "reduced"]
     layers: tuple[Layer, ...]

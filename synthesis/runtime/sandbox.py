@@ -1,4 +1,4 @@
-"""The sandbox: episodes of programs, and checks on states, each in a process that can do nothing else."""
+"""The sandbox: episodes of programs, and checks on states, each in an isolated process of its own."""
 
 from __future__ import annotations
 
@@ -32,11 +32,17 @@ from synthesis.errors import (
     StateError,
 )
 from synthesis.runtime import frames
-from synthesis.runtime.check_request import check_request, language_problem, require_readable, state_text, world_text
-from synthesis.runtime.encoding import canonical_json, decode_state
+from synthesis.runtime.check_request import (
+    build_check_request,
+    build_world_text,
+    find_language_problem,
+    require_readable,
+    serialize_state,
+)
+from synthesis.runtime.encoding import decode_state, to_canonical_json
 from synthesis.runtime.episode import Episode, Link
-from synthesis.runtime.offered_tools import refusal
-from synthesis.runtime.pool import Pool, namespaces_for
+from synthesis.runtime.offered_tools import refuse_withheld_parameter
+from synthesis.runtime.pool import Pool, choose_namespaces
 from synthesis.runtime.report import SandboxReport
 
 POOL_SIZE = 4
@@ -49,7 +55,7 @@ _living: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 
 
 class _Compiled:
-    """A program as its episodes get it: the part of the request that never changes."""
+    """A program in the form for its episodes: the part of the request that never changes."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -60,14 +66,14 @@ class _Compiled:
 
 
 class Sandbox:
-    """Runs programs nobody trusts. Thread-safe; starts its processes on first use.
+    """A sandbox for untrusted programs. Thread-safe; starts its processes on first use.
 
     `mode` is `auto`, `root`, `user`, `no_namespaces` or, on macOS alone, `reduced`. `max_templates` bounds how many
-    programs are kept compiled. Raises SandboxUnavailable, here or on first use, where it cannot protect the host.
+    programs are kept compiled. Raise SandboxUnavailable, here or on first use, if it cannot protect the host.
     """
 
     def __init__(self, mode: str = "auto", limits: Limits | None = None, max_templates: int = 32) -> None:
-        namespaces_for(mode)
+        choose_namespaces(mode)
         self.limits = limits or Limits()
         self._pool = Pool(mode, self.limits, POOL_SIZE)
         self._max_templates = max(1, max_templates)
@@ -78,7 +84,7 @@ class Sandbox:
         _living.add(self)
 
     def report(self) -> SandboxReport:
-        """What protects the host right now, tried from inside. Raises SandboxUnavailable."""
+        """Return the layers that protect the host right now, tried from inside. Raise SandboxUnavailable."""
         return self._pool.report()
 
     def reset(
@@ -91,14 +97,14 @@ class Sandbox:
         validation: Validation = "schema",
         observe_aliases: bool = False,
     ) -> Episode:
-        """A new episode. `initial_state` is encoded.
+        """Begin a new episode. `initial_state` is encoded.
 
-        Raises ProgramError (it does not load or construct), StateError (the initial state is malformed), InputError
-        (`now` is no ISO moment), ProgramEnded (it ran out of time or memory, or ended), SandboxLost or
+        Raise ProgramError (it does not load or construct), StateError (the initial state is malformed), InputError
+        (`now` is not an ISO moment), ProgramEnded (it ran out of time or memory, or ended), SandboxLost or
         SandboxUnavailable.
         """
-        _moment(now)
-        compiled = self._compiled(program)
+        _require_moment(now)
+        compiled = self._get_compiled(program)
         options = f'"seed":{int(seed)},"now":{_encode(now)},"validation":"{validation}"'
         options += f',"observe":{"true" if observe_aliases else "false"},"class_name":{compiled.class_name}'
         try:
@@ -107,20 +113,22 @@ class Sandbox:
             raise StateError(f"the initial state is not JSON: {error}") from None
         request = f'"op":"reset",{options},"size":{len(state)}', state
 
-        def make() -> Link:
+        def begin_link() -> Link:
             return self._begin(compiled, *request)
 
         closed = validation == "source" and any(tool.withheld for tool in program.tools)
-        return Episode(make(), make, functools.partial(refusal, program) if closed else None)
+        return Episode(
+            begin_link(), begin_link, functools.partial(refuse_withheld_parameter, program) if closed else None
+        )
 
     def _begin(self, compiled: _Compiled, body: str, state: str) -> Link:
-        link = self._link()
+        link = self._open_link()
         try:
             self._load(link, compiled, body, state)
         except EpisodeLost:
             if not link.ended_from_outside:
                 raise
-            link = self._link()
+            link = self._open_link()
             self._load(link, compiled, body, state)
         return link
 
@@ -142,24 +150,24 @@ class Sandbox:
         link.close()
         message = str(reply.get("message", "no reason given"))[:2_000]
         if reply.get("refused") == "input":
-            # The child is the program's too: only a state that is malformed here as well is not its doing.
+            # The program controls the child's reply: blame the state only if it is malformed here as well.
             decode_state(json.loads(state))
         raise ProgramError(message)
 
-    def _link(self) -> Link:
+    def _open_link(self) -> Link:
         link = Link(self._pool.acquire(), self._pool)
         self._links.add(link)
         return link
 
-    def _compiled(self, program: Program) -> _Compiled:
+    def _get_compiled(self, program: Program) -> _Compiled:
         with self._lock:
-            known = self._by_identity.get(id(program))
-            if known is not None and known.program is program:
+            compiled = self._by_identity.get(id(program))
+            if compiled is not None and compiled.program is program:
                 self._by_identity.move_to_end(id(program))
-                return known
+                return compiled
         content = {"tools": {tool.name: tool.parameters for tool in program.tools}, "class": program.class_name}
         try:
-            text = canonical_json(content | {"source": program.source})
+            text = to_canonical_json(content | {"source": program.source})
         except StateError as error:
             raise ProgramError(f"the program cannot be sent: {error}") from None
         key = hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -176,59 +184,59 @@ class Sandbox:
     def evaluate_checks(
         self, checks: Sequence[str], initial_state: State, final_state: State, *, answer: str | None = ""
     ) -> list[Verdict]:
-        """The verdict of each check on one final state, as `verdicts` gives them.
+        """Return the verdict of each check on one final state, as `verdicts` yields them.
 
-        Raises StateError (the states are no JSON, or malformed) and InfrastructureError (the sandbox itself failed).
+        Raise StateError (the states are not JSON, or malformed) and InfrastructureError (the sandbox itself failed).
         """
         return next(self.evaluate_ends(initial_state, [(checks, final_state, answer)]))
 
     def evaluate_ends(
         self, initial_state: State, ends: Sequence[tuple[Sequence[str], State, str | None]]
     ) -> Iterator[list[Verdict]]:
-        """`evaluate_checks` of several ends (checks, final state, answer), the next one asked about ahead."""
-        initial = state_text(initial_state)
+        """Yield the `evaluate_checks` of several ends (checks, final state, answer); the next end is started ahead."""
+        initial = serialize_state(initial_state)
 
-        def asked() -> Iterator[tuple[str, str]]:
+        def iterate_questions() -> Iterator[tuple[str, str]]:
             for checks, final_state, answer in ends:
-                world = world_text(initial, state_text(final_state), answer)
+                world = build_world_text(initial, serialize_state(final_state), answer)
                 yield from ((source, world) for source in checks)
 
-        verdicts = self.verdicts(asked())
+        verdicts = self.verdicts(iterate_questions())
         for checks, _, _ in ends:
             yield list(itertools.islice(verdicts, len(checks)))
 
     def verdicts(self, asked: Iterable[tuple[str, str]]) -> Iterator[Verdict]:
-        """The verdicts on (a check's source, the world it looks at), in order; a world is made by `world_text`.
+        """Yield the verdicts on pairs (a check's source, the world it inspects), in order; `world_text` builds a world.
 
-        Each runs in a process of its own, made for it and ended after it, that knows nothing of the others. A check
-        that is outside of its language, raises, runs out of time or memory, or breaks the protocol has failed; the
-        others are judged. `asked` is read a few ahead. Raises as `evaluate_checks`.
+        Each runs in a process of its own, started for it and ended after it, isolated from the others. A check that is
+        outside of its language, raises, runs out of time or memory, or breaks the protocol has failed; the others are
+        judged. `asked` is read a few ahead. Raise as `evaluate_checks`.
         """
         waiting: collections.deque[tuple[str, str, Link | None]] = collections.deque()
         try:
             for source, world in asked:
-                link = None if language_problem(source) else self._ask_check(source, world)
+                link = None if find_language_problem(source) else self._ask_check(source, world)
                 waiting.append((source, world, link))
                 if len(waiting) >= AT_ONCE:
-                    yield self._verdict(*waiting.popleft())
+                    yield self._wait_for_verdict(*waiting.popleft())
             while waiting:
-                yield self._verdict(*waiting.popleft())
+                yield self._wait_for_verdict(*waiting.popleft())
         finally:
             for _, _, link in waiting:
                 if link is not None:
                     link.close()
 
     def _ask_check(self, source: str, world: str) -> Link:
-        request = check_request(source, world)
-        link = self._link()
+        request = build_check_request(source, world)
+        link = self._open_link()
         with contextlib.suppress(EpisodeLost):
-            # A child that is gone shows when its verdict is read.
+            # The loss of the child is noticed when its verdict is read.
             link.send(request)
         return link
 
-    def _verdict(self, source: str, world: str, link: Link | None) -> Verdict:
+    def _wait_for_verdict(self, source: str, world: str, link: Link | None) -> Verdict:
         if link is None:
-            return Verdict(passed=False, error=language_problem(source))
+            return Verdict(passed=False, error=find_language_problem(source))
         try:
             verdict = _read_verdict(link, world)
             if verdict is None and link.ended_from_outside:
@@ -251,7 +259,7 @@ class Sandbox:
         self._pool.close()
 
     def _forget(self) -> None:
-        """In a forked copy of this process."""
+        """Release, in a forked copy of this process, what belongs to the original."""
         self._lock = threading.Lock()
         for link in list(self._links):
             if link.lost is None:
@@ -260,7 +268,7 @@ class Sandbox:
         self._pool.forget()
 
 
-def _moment(now: str) -> None:
+def _require_moment(now: str) -> None:
     try:
         datetime.datetime.fromisoformat(now)
     except (TypeError, ValueError):
@@ -268,13 +276,13 @@ def _moment(now: str) -> None:
 
 
 def _read_verdict(link: Link, world: str) -> Verdict | None:
-    """What the check's process says; None when it was lost, which then stands on the link."""
+    """Return the verdict of the check's process; None if it was lost, which the link then records."""
     try:
         reply = link.receive(0)
         if "refused" in reply:
             require_readable(world)
             raise frames.BadFrame("it refused states that can be read")
-        return frames.verdict(reply)
+        return frames.read_verdict(reply)
     except frames.BadFrame as error:
         link.lose("protocol", str(error))
     except EpisodeLost:
@@ -286,8 +294,8 @@ _default: Sandbox | None = None
 _default_lock = threading.Lock()
 
 
-def default_sandbox() -> Sandbox:
-    """The sandbox of this process, made on first use. A forked process gets its own; it closes at exit."""
+def get_default_sandbox() -> Sandbox:
+    """Return the sandbox of this process, made on first use. A forked process gets its own; it closes at exit."""
     global _default
     with _default_lock:
         if _default is None or _default._pool.closed:
@@ -295,7 +303,7 @@ def default_sandbox() -> Sandbox:
         return _default
 
 
-def _after_fork() -> None:
+def _forget_after_fork() -> None:
     global _default, _default_lock
     _default_lock = threading.Lock()
     _default = None
@@ -303,13 +311,13 @@ def _after_fork() -> None:
         sandbox._forget()
 
 
-def _at_exit() -> None:
+def _close_at_exit() -> None:
     for sandbox in list(_living):
         with contextlib.suppress(OSError):
             sandbox.close()
 
 
-os.register_at_fork(after_in_child=_after_fork)
-atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_forget_after_fork)
+atexit.register(_close_at_exit)
 
-__all__ = ["Sandbox", "default_sandbox"]
+__all__ = ["Sandbox", "get_default_sandbox"]

@@ -1,9 +1,9 @@
-"""Initial states (EnvScaler 4.1): made by the author, constructed in the sandbox, and checked.
+"""Initial states (EnvScaler 4.1): written by the author, constructed in the sandbox, and checked.
 
-A scenario ends as `Rejected("state_invalid")` where the author's replies are no JSON, too large, name keys that the
-program does not know, cannot be constructed, or hold references that lead nowhere.
+A scenario ends as `Rejected("state_invalid")` if the author's replies are no JSON, too large, name keys that the
+program does not know, cannot be constructed, or contain dangling references.
 
-`states.py` asks for a state of plain JSON; size, keys, references between records (`references.py`: what the schema's
-names tell) and the construction in the sandbox are looked at while the author is still asked. `prompt_text.py` is what
-prompts show of an environment and its state.
+`states.py` asks for a state of plain JSON; size, keys, references between records (`references.py`: derived from the
+names in the schema) and the construction in the sandbox are checked while the author can still be asked.
+`prompt_text.py` formats an environment and its state for prompts.
 """

@@ -1,4 +1,4 @@
-"""Whether the pipeline caught what was planted, told by what a run left behind."""
+"""Detection of planted faults by the pipeline, decided from the traces of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from synthesis.scripted.planted import PlantedFault
 
 
 class ItemEnding(Frozen):
-    """Where an item stands: its last stage, whether that kept, rejected or failed it, and the reason as a slug."""
+    """Last state of an item: its last stage, whether that kept, rejected or failed it, and the reason as a slug."""
 
     stage: str
     state: str
@@ -18,56 +18,58 @@ class ItemEnding(Frozen):
 
 
 class Traces(Protocol):
-    """What a run left behind, whoever keeps it."""
+    """Traces of a run, for any store of them."""
 
     def calls(self, role: str, stage: str, item: str, sample: int) -> int:
-        """How many replies were asked for at this place."""
+        """Return the number of replies requested at this place."""
         ...
 
     def ending(self, item: str) -> ItemEnding | None:
-        """How an item ended; None where it was never begun."""
+        """Return the end of an item; None if it was never begun."""
         ...
 
     def output(self, item: str, stage: str) -> Mapping[str, Any] | None:
-        """What a stage of the pipeline gave for an item, as JSON; None where it gave nothing."""
+        """Return the output of a stage of the pipeline for an item, as JSON; None if there is none."""
         ...
 
 
-def caught(fault: PlantedFault, traces: Traces) -> bool:
-    """Whether a planted fault was noticed by the stage that must notice it, and came to what it must come to.
+def is_caught(fault: PlantedFault, traces: Traces) -> bool:
+    """Return whether a planted fault was noticed by the required stage, with the required outcome.
 
-    In a batch that repairs nothing, what would be repaired is left out, and a tool that would be mended fails calls.
+    In a batch without repairs, an item to be repaired is rejected, and a tool to be mended fails calls.
     """
-    given = traces.output(fault.caught_path, fault.caught_by)
-    if given is None or fault.outcome in ("rejected", "failed", "left_out"):
+    stage_output = traces.output(fault.caught_path, fault.caught_by)
+    if stage_output is None or fault.outcome in ("rejected", "failed", "left_out"):
         return _is_ended(fault, traces)
     if fault.outcome == "asked_again":
         return traces.calls(fault.role, fault.stage, fault.path, fault.sample or 0) > 1
     if fault.outcome == "repaired":
-        return int(given.get("repairs", 0)) > 0
+        return int(stage_output.get("repairs", 0)) > 0
     if fault.outcome == "tool_mended":
-        return _is_mended(fault, given)
+        return _is_mended(fault, stage_output)
     if fault.outcome == "dropped":
-        return any(merge["reason"] == "duplicate" for merge in given["dropped"])
+        return any(merge["reason"] == "duplicate" for merge in stage_output["dropped"])
     if fault.outcome == "left_to_people":
-        return any(rate["warned"] and not rate["failed"] for rate in given["rates"] if rate["tool"] == fault.tool)
-    return given.get("reference") is None
+        return any(
+            rate["warned"] and not rate["failed"] for rate in stage_output["rates"] if rate["tool"] == fault.tool
+        )
+    return stage_output.get("reference") is None
 
 
 def _is_ended(fault: PlantedFault, traces: Traces) -> bool:
-    """Whether the item ended in the stage that must notice the fault, as it must."""
+    """Return whether the item ended in the stage that must notice the fault, with the required outcome."""
     end = traces.ending(fault.caught_path)
     if end is None or end.stage != fault.caught_by:
         return False
     if fault.outcome in ("repaired", "tool_mended"):
         return end.state == "rejected"
-    wanted = "failed" if fault.outcome == "failed" else "rejected"
+    required_state = "failed" if fault.outcome == "failed" else "rejected"
     ends = fault.outcome in ("rejected", "failed", "left_out")
-    return ends and (end.state, end.reason) == (wanted, fault.reason)
+    return ends and (end.state, end.reason) == (required_state, fault.reason)
 
 
 def _is_mended(fault: PlantedFault, given: Mapping[str, Any]) -> bool:
-    """Whether the tool was mended; if nothing was, whether its calls failed."""
+    """Return whether the tool was mended; without any repairs, whether its calls failed."""
     repairs = given.get("repairs", ())
     if not repairs:
         return any(rate["failed"] for rate in given["rates"] if rate["tool"] == fault.tool)
@@ -75,6 +77,6 @@ def _is_mended(fault: PlantedFault, given: Mapping[str, Any]) -> bool:
     return any(repair["before"]["failed"] and repair["outcome"] != "broken" for repair in mended)
 
 
-def seen(fault: PlantedFault, traces: Traces) -> bool:
-    """Whether the run came to where the fault is planted at all: a batch may leave its theme out."""
+def is_reached(fault: PlantedFault, traces: Traces) -> bool:
+    """Return whether the run reached the planted fault at all: a batch may omit its theme."""
     return traces.calls(fault.role, fault.stage, fault.path, fault.sample or 0) > 0

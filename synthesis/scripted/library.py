@@ -1,13 +1,13 @@
-"""A theme's folder as replies of an author.
+"""Folder of a theme as replies of an author.
 
 | file | holds |
 |---|---|
-| `theme.json` | name, category, description; the task it was inferred from and what the author thinks of that task |
-| `plan.json` | introduction, records, rules, time, operations; one that is `added` comes when asked what is missing |
+| `theme.json` | name, category, description; the task it was inferred from and the author's judgement of it |
+| `plan.json` | introduction, records, rules, time, operations; an `added` one is the reply on missing ones |
 | `program.py` | the whole program; cut at its public methods |
 | `states.json` | `scenario-N`: name and initial state |
 | `tasks.json` | `scenario-N/task-M`: title, instruction, answer form and expected answer |
-| `checks.py` | a class a task, a function a check; its docstring is the item of the checklist |
+| `checks.py` | a class per task, a function per check; its docstring is the item of the checklist |
 | `programs/` | `queries.json`; `scenario-N-task-M`: solution and verification script, of the variant `programmatic` |
 | `planted.json`, `planted/` | faults, and the replies that carry them |
 """
@@ -16,23 +16,24 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from synthesis.contracts import Frozen
 from synthesis.drafts import ThemeDraft
-from synthesis.scripted.fragments import Fragments, WrittenCheck, program_fragments, task_checks
+from synthesis.scripted.errands import ERRANDS
+from synthesis.scripted.errors import MissingReply
+from synthesis.scripted.fragments import Fragments, WrittenCheck, read_task_checks, split_program
 from synthesis.scripted.planted import THEMES
 from synthesis.scripted.requests import REQUESTS
 from synthesis.stages import Variant
 
-
-class MissingReply(LookupError):
-    """The theme's folder has no such reply. `str(error)` says what is missing."""
+T = TypeVar("T")
 
 
 class WrittenProgram(Frozen):
-    """A programmatic task: the query's reply (title, instruction, answer form), solution and verification script."""
+    """Programmatic task: the query's reply (title, instruction, answer form), solution and verification script."""
 
     query: dict[str, Any]
     solution: str
@@ -40,7 +41,7 @@ class WrittenProgram(Frozen):
 
 
 class ThemeFiles(Frozen):
-    """The files of one theme, read."""
+    """Parsed files of one theme."""
 
     key: str
     theme: dict[str, Any]
@@ -51,62 +52,75 @@ class ThemeFiles(Frozen):
     checks: dict[str, list[WrittenCheck]]
     programs: dict[str, WrittenProgram]
 
+    def select_written(self, by_theme: Mapping[str, T]) -> T:
+        """Return the entry of this theme. Raise MissingReply if there is none."""
+        if self.key not in by_theme:
+            listed = ", ".join(sorted(by_theme))
+            raise MissingReply(f"nothing is written for the theme {self.key!r}; the themes are {listed}")
+        return by_theme[self.key]
+
 
 @functools.cache
-def keys() -> tuple[str, ...]:
-    """The keys of all themes."""
+def list_theme_keys() -> tuple[str, ...]:
+    """Return the keys of all themes."""
     return tuple(sorted(file.parent.name for file in THEMES.glob("*/theme.json")))
 
 
 @functools.cache
-def shelf(key: str) -> ThemeFiles:
-    """The files of a theme. Raises MissingReply."""
-    if key not in keys():
-        raise MissingReply(f"nothing is written for the theme {key[:80]!r}; the themes are {', '.join(keys())}")
+def load_theme(key: str) -> ThemeFiles:
+    """Return the files of a theme. Raise MissingReply if it does not exist."""
+    if key not in list_theme_keys():
+        raise MissingReply(
+            f"nothing is written for the theme {key[:80]!r}; the themes are {', '.join(list_theme_keys())}"
+        )
     folder = THEMES / key
 
-    def data(name: str) -> Any:
+    def read_data(name: str) -> Any:
         return json.loads((folder / name).read_text(encoding="utf-8"))
 
     return ThemeFiles(
         key=key,
-        theme=data("theme.json"),
-        plan=data("plan.json"),
-        states=data("states.json"),
-        tasks=data("tasks.json"),
-        fragments=program_fragments((folder / "program.py").read_text(encoding="utf-8")),
-        checks=task_checks((folder / "checks.py").read_text(encoding="utf-8")),
+        theme=read_data("theme.json"),
+        plan=read_data("plan.json"),
+        states=read_data("states.json"),
+        tasks=read_data("tasks.json"),
+        fragments=split_program((folder / "program.py").read_text(encoding="utf-8")),
+        checks=read_task_checks((folder / "checks.py").read_text(encoding="utf-8")),
         programs=_read_programs(folder / "programs"),
     )
 
 
 def _read_programs(folder: Path) -> dict[str, WrittenProgram]:
-    """By item below the theme; empty for a theme without any."""
+    """Return the programs by item below the theme; empty for a theme without any."""
     if not folder.is_dir():
         return {}
     queries = json.loads((folder / "queries.json").read_text(encoding="utf-8"))
 
-    def source(item: str, kind: str) -> str:
+    def read_source(item: str, kind: str) -> str:
         return (folder / f"{item.replace('/', '-')}.{kind}.py").read_text(encoding="utf-8")
 
     return {
-        item: WrittenProgram(query=query, solution=source(item, "solution"), verification=source(item, "verification"))
+        item: WrittenProgram(
+            query=query, solution=read_source(item, "solution"), verification=read_source(item, "verification")
+        )
         for item, query in queries.items()
     }
 
 
-def themes(variant: Variant = "envscaler") -> list[ThemeDraft]:
-    """The bundled themes for which the replies of a variant are written, as a batch starts from them."""
-    return [_draft(shelf(key)) for key in keys() if _plays(key, variant)]
+def list_bundled_themes(variant: Variant = "envscaler") -> list[ThemeDraft]:
+    """Return the bundled themes that have replies for a variant, as a batch starts from them."""
+    return [_build_theme_draft(load_theme(key)) for key in list_theme_keys() if _has_replies(key, variant)]
 
 
-def _plays(key: str, variant: Variant) -> bool:
+def _has_replies(key: str, variant: Variant) -> bool:
     if variant == "autoforge":
         return key in REQUESTS
-    return variant != "programmatic" or bool(shelf(key).programs)
+    if variant == "walk":
+        return key in ERRANDS
+    return variant != "programmatic" or bool(load_theme(key).programs)
 
 
-def _draft(files: ThemeFiles) -> ThemeDraft:
+def _build_theme_draft(files: ThemeFiles) -> ThemeDraft:
     about = files.theme
     return ThemeDraft(
         key=files.key,

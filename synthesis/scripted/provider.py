@@ -1,4 +1,4 @@
-"""A model for every role that asks nobody: author replies out of files, the others by programs."""
+"""Model for every role without any LLM: author replies come from files, the others from programs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from synthesis.contracts import Message, Usage
 from synthesis.errors import LLMError
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from synthesis.prompts import prompt
+from synthesis.prompts import get_prompt
 from synthesis.scripted import author
-from synthesis.scripted.library import MissingReply, shelf
-from synthesis.scripted.planted import planted
+from synthesis.scripted.errands import ERRANDS
+from synthesis.scripted.errands.errand import make_errand_recipe
+from synthesis.scripted.errors import MissingReply
+from synthesis.scripted.library import load_theme
+from synthesis.scripted.planted import list_planted_faults
 from synthesis.scripted.programs import checker, judge, react, solver, tester, user
-from synthesis.scripted.programs.prompt_reader import unrendered
+from synthesis.scripted.programs.prompt_reader import parse_rendered
 from synthesis.scripted.programs.recipes import RECIPES
-from synthesis.scripted.programs.written_programs import recipe_for_programs
+from synthesis.scripted.programs.written_programs import make_program_recipe
 from synthesis.scripted.requests import REQUESTS
-from synthesis.scripted.requests.request import recipe_for
+from synthesis.scripted.requests.request import make_request_recipe
 
 CHARACTERS_A_TOKEN = 4
 ESTIMATED = "scripted (tokens estimated)"
@@ -28,53 +31,59 @@ ESTIMATED = "scripted (tokens estimated)"
 
 @dataclass(frozen=True)
 class ScriptedModel:
-    """The scripted provider, as one model for all roles. The same call always gets the same reply.
+    """Scripted provider, as one model for all roles. The same call always gets the same reply.
 
-    `latency_s` is waited for before each reply. Usage is estimated at four characters a token.
+    It waits `latency_s` before each reply. Usage is estimated at four characters per token.
     """
 
     latency_s: float = 0.0
     name: str = "scripted"
 
     async def answer(self, call: StageCall) -> Reply:
-        """Raises LLMError (`refused`) for what nothing is written for: an unknown theme, role or stage."""
+        """Return the reply. Raise LLMError (`refused`) if none is written: for an unknown theme, role or stage."""
         await asyncio.sleep(self.latency_s)
-        message = _planted(call) or _message(call)
+        message = _find_planted_reply(call) or _build_message(call)
         return Reply(
             message=message,
             finish_reason="tool_calls" if message.tool_calls else "stop",
-            usage=_usage(call, message),
+            usage=_estimate_usage(call, message),
             model=ESTIMATED,
         )
 
 
-def _planted(call: StageCall) -> Message | None:
-    """The planted reply that takes this one's place."""
-    site, part = call.site, author.below(call.site.item)
-    for fault in planted():
-        if fault.theme == site.theme and fault.stands_at(site.role, site.stage, part, site.sample, _attempt(call)):
-            return Message(role="assistant", content=fault.text)
+def _find_planted_reply(call: StageCall) -> Message | None:
+    """Return the planted reply that replaces this one."""
+    site, part = call.site, author.get_item_path(call.site.item)
+    for fault in list_planted_faults():
+        # Only variants that test the consistency of a task have it solved in ReAct style.
+        if fault.role == "teacher" and fault.variant and not react.is_react_call(call):
+            continue
+        if fault.theme == site.theme and fault.is_planted_at(
+            site.role, site.stage, part, site.sample, _count_attempts(call)
+        ):
+            return Message(role="assistant", content=fault.spoil(lambda: _build_message(call).content))
     return None
 
 
-def _attempt(call: StageCall) -> int:
-    """Which reply this is, from 0: of a question that is asked again, or of a role in a conversation."""
-    again = unrendered(prompt("reply", "again"), call.messages[-1].content)
+def _count_attempts(call: StageCall) -> int:
+    """Return the number of this reply, from 0: of a question that is asked again, or of a role in a conversation."""
+    again = parse_rendered(get_prompt("reply", "again"), call.messages[-1].content)
     if again is not None:
         return int(again["number"])
     return sum(message.role == "assistant" for message in call.messages)
 
 
-def _message(call: StageCall) -> Message:
+def _build_message(call: StageCall) -> Message:
     role = call.site.role
     try:
         if role == "teacher":
-            key = shelf(call.site.theme).key
-            programs = recipe_for_programs(shelf(key).programs.values())
-            recipes = (programs, *RECIPES[key], recipe_for(REQUESTS.get(key, ())))
-            return react.act(call, recipes) if react.is_asked(call) else solver.act(call, recipes)
+            key = load_theme(call.site.theme).key
+            programs = make_program_recipe(load_theme(key).programs.values())
+            errands = make_errand_recipe(ERRANDS.get(key, ()))
+            recipes = (programs, *RECIPES[key], make_request_recipe(REQUESTS.get(key, ())), errands)
+            return react.take_turn(call, recipes) if react.is_react_call(call) else solver.take_turn(call, recipes)
         if role == "author":
-            return Message(role="assistant", content=author.reply(shelf(call.site.theme), call))
+            return Message(role="assistant", content=author.write_reply(load_theme(call.site.theme), call))
         if role not in PROGRAMS:
             raise MissingReply(f"nothing plays the role {role!r}")
     except MissingReply as missing:
@@ -83,19 +92,19 @@ def _message(call: StageCall) -> Message:
     return Message(role="assistant", content=PROGRAMS[role](call))
 
 
-def _usage(call: StageCall, message: Message) -> Usage:
+def _estimate_usage(call: StageCall, message: Message) -> Usage:
     sent = sum(len(turn.content) for turn in call.messages) + sum(len(tool.model_dump_json()) for tool in call.tools)
     replied = len(message.content) + sum(len(tool_call.model_dump_json()) for tool_call in message.tool_calls)
-    return Usage(prompt_tokens=_tokens(sent), completion_tokens=_tokens(replied), requests=1)
+    return Usage(prompt_tokens=_count_tokens(sent), completion_tokens=_count_tokens(replied), requests=1)
 
 
-def _tokens(characters: int) -> int:
+def _count_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
 PROGRAMS: dict[str, Callable[[StageCall], str]] = {
-    "tester": tester.answer,
-    "checker": checker.answer,
-    "user": user.answer,
-    "judge": judge.answer,
+    "tester": tester.write_reply,
+    "checker": checker.write_reply,
+    "user": user.write_reply,
+    "judge": judge.write_reply,
 }

@@ -1,4 +1,4 @@
-"""Measure of the audit: how many verifiers with a seeded fault come out green, and how many sound ones red."""
+"""Measure of the audit: the shares of verifiers with a seeded fault that are green, and of sound ones that are red."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 from synthesis.contracts import Frozen
 from synthesis.runtime import Sandbox
 from synthesis.seeded_faults.sound_rewrites import REWRITES, rewrite_task
-from synthesis.seeded_faults.sound_tasks import JudgedTask, audit_judged_task, demo_tasks, starter_tasks
+from synthesis.seeded_faults.sound_tasks import JudgedTask, audit_judged_task, iter_demo_tasks, iter_starter_tasks
 from synthesis.seeded_faults.verifier_faults import KINDS, VerifierFault, draw_faults
 from synthesis.verifiers.audit_report import NOTES, AuditState
 
@@ -27,8 +27,9 @@ MOST_TOLD = 3
 
 
 class AuditedVerifier(Frozen):
-    """A verifier with its audit. `about` is its fault or how it was written otherwise, `shown` the way that shows the
-    fault, `why` what the audit says, notes aside."""
+    """Verifier with its audit. `about` is its fault or its rewrite, `shown` the way that shows the fault, `why` the
+    audit's faults, without notes.
+    """
 
     kind: str
     task: str
@@ -39,7 +40,7 @@ class AuditedVerifier(Frozen):
 
 
 class FaultCount(Frozen):
-    """Of the `seeded` faults of a kind so many came out `red`, `green` or not decided."""
+    """Counts of the `seeded` faults of a kind that were audited `red`, `green` or undecided."""
 
     seeded: int = 0
     red: int = 0
@@ -48,9 +49,11 @@ class FaultCount(Frozen):
 
 
 class AuditMeasure(Frozen):
-    """What the audit is worth. `false_green` is the share of the faulty verifiers that come out green, `false_red` that
-    of the sound ones that come out red; `wrong` are these. `by_origin` counts the faulty verifiers by where their
-    tasks come from."""
+    """Measure of the audit.
+
+    `false_green` is the share of the faulty verifiers that are audited green, `false_red` that of the sound ones that
+    are audited red; `wrong` are these. `by_origin` counts the faulty verifiers by the origin of their tasks.
+    """
 
     faulty: int
     sound: int
@@ -66,9 +69,9 @@ class AuditMeasure(Frozen):
     wrong: tuple[AuditedVerifier, ...]
 
 
-def bundled_tasks(sandbox: Sandbox) -> list[JudgedTask]:
-    """The tasks of the starter set and of the bundled themes."""
-    return [*starter_tasks(), *demo_tasks(sandbox)]
+def list_bundled_tasks(sandbox: Sandbox) -> list[JudgedTask]:
+    """Return the tasks of the starter set and of the bundled themes."""
+    return [*iter_starter_tasks(), *iter_demo_tasks(sandbox)]
 
 
 def measure_audit(
@@ -81,34 +84,34 @@ def measure_audit(
     at_once: int = AT_ONCE,
     tell: Callable[[str], None] = lambda line: None,
 ) -> AuditMeasure:
-    """Draw verifiers of known tasks with and without a fault, and audit them. The same seed draws the same ones.
+    """Draw verifiers of known tasks with and without a fault, and audit them; deterministic by seed.
 
-    Raises ProgramError and InfrastructureError.
+    Raise ProgramError and InfrastructureError.
     """
     began = time.monotonic()
     faults = draw_faults(sandbox, known, faulty, seed, at_once)
-    right = draw_sound(known, sound, seed)
+    right = draw_sound_verifiers(known, sound, seed)
     ready = time.monotonic()
     tell(f"{len(faults)} faulty and {len(right)} sound verifiers are drawn in {ready - began:.0f} seconds.")
-    asked: list[tuple[str, str, JudgedTask, str]] = [
-        (fault.kind, fault.about, fault.task, _shown(fault)) for fault in faults
+    verifiers: list[tuple[str, str, JudgedTask, str]] = [
+        (fault.kind, fault.about, fault.task, _describe_fault(fault)) for fault in faults
     ]
-    asked += [(kind, kind, task, "") for kind, task in right]
+    verifiers += [(kind, kind, task, "") for kind, task in right]
 
-    def audit(one: tuple[str, str, JudgedTask, str]) -> AuditedVerifier:
-        kind, about, task, shown = one
+    def audit_verifier(one: tuple[str, str, JudgedTask, str]) -> AuditedVerifier:
+        kind, about, task, fault_text = one
         report = audit_judged_task(sandbox, task)
         serious = [
             f"{fault.kind}: {fault.message[:MESSAGE_CHARS]}" for fault in report.faults if fault.kind not in NOTES
         ]
         why = tuple(serious[:MOST_TOLD])
         tell(f"{report.state:10} {kind:22} {task.name}")
-        return AuditedVerifier(kind=kind, task=task.name, about=about, shown=shown, state=report.state, why=why)
+        return AuditedVerifier(kind=kind, task=task.name, about=about, shown=fault_text, state=report.state, why=why)
 
     with ThreadPoolExecutor(at_once) as threads:
-        audited = list(threads.map(audit, asked))
+        audited = list(threads.map(audit_verifier, verifiers))
     effects = [fault.shown.effect for fault in faults]
-    return _sum_up(
+    return _build_measure(
         audited[: len(faults)],
         audited[len(faults) :],
         origins=Counter(fault.task.origin for fault in faults),
@@ -119,20 +122,22 @@ def measure_audit(
     )
 
 
-def draw_sound(known: Sequence[JudgedTask], count: int, seed: int) -> list[tuple[str, JudgedTask]]:
-    """So many sound verifiers, each of another task as long as there are any: some as they are, the others rewritten,
-    the kinds in turn."""
+def draw_sound_verifiers(known: Sequence[JudgedTask], count: int, seed: int) -> list[tuple[str, JudgedTask]]:
+    """Return `count` sound verifiers, each of another task while there are any.
+
+    Some are unchanged, the others rewritten, the kinds in turn.
+    """
     luck = random.Random(f"{seed} sound")
-    drawn = luck.sample(known, min(count, len(known)))
-    plain = round(len(drawn) * AS_THEY_ARE)
-    found: list[tuple[str, JudgedTask]] = [("as_it_is", task) for task in drawn[:plain]]
-    for place, task in enumerate(drawn[plain:]):
+    drawn_tasks = luck.sample(known, min(count, len(known)))
+    plain = round(len(drawn_tasks) * AS_THEY_ARE)
+    sound_verifiers: list[tuple[str, JudgedTask]] = [("as_it_is", task) for task in drawn_tasks[:plain]]
+    for place, task in enumerate(drawn_tasks[plain:]):
         kind = REWRITES[place % len(REWRITES)]
-        found.append((kind, replace(rewrite_task(task, kind, luck), name=f"{task.name} {kind}")))
-    return found
+        sound_verifiers.append((kind, replace(rewrite_task(task, kind, luck), name=f"{task.name} {kind}")))
+    return sound_verifiers
 
 
-def _sum_up(
+def _build_measure(
     faulty: Sequence[AuditedVerifier],
     sound: Sequence[AuditedVerifier],
     *,
@@ -150,8 +155,8 @@ def _sum_up(
         false_green=len(green) / len(faulty) if faulty else 0.0,
         false_red=len(red) / len(sound) if sound else 0.0,
         by_origin=dict(origins),
-        by_kind={kind: _count(faulty, kind) for kind in KINDS},
-        sound_by_kind={kind: _count(sound, kind) for kind in ("as_it_is", *REWRITES)},
+        by_kind={kind: _count_states(faulty, kind) for kind in KINDS},
+        sound_by_kind={kind: _count_states(sound, kind) for kind in ("as_it_is", *REWRITES)},
         paid_wrong_ways=paid,
         refused_right_ways=refused,
         drawn_in_seconds=round(drawn, 1),
@@ -160,13 +165,13 @@ def _sum_up(
     )
 
 
-def _count(audited: Sequence[AuditedVerifier], kind: str) -> FaultCount:
+def _count_states(audited: Sequence[AuditedVerifier], kind: str) -> FaultCount:
     states = [one.state for one in audited if one.kind == kind]
     red, green = states.count("red"), states.count("green")
     return FaultCount(seeded=len(states), red=red, green=green, undecided=len(states) - red - green)
 
 
-def _shown(fault: VerifierFault) -> str:
+def _describe_fault(fault: VerifierFault) -> str:
     way = fault.shown.way
     words = "A wrong way is paid in full" if fault.shown.effect == "paid" else "A right way is not paid in full"
     return f"{words}: {way.about}; answer {way.reference.answer[:200] or 'none'}"

@@ -1,8 +1,8 @@
-"""Ways to do a sound task and not to do it, executed: what tells a verifier with a fault from the sound one.
+"""Executed ways to do a sound task or not to do it, which distinguish a faulty verifier from the sound one.
 
-They are drawn by lot, apart from the probes of an audit: calls left out, exchanged, made with other arguments, made
-besides, made and taken back, and answers that say something else or the same in another spelling. Which of them are
-right the sound verifier says.
+They are drawn by lot, independently of the probes of an audit: calls omitted, exchanged, made with other arguments,
+made additionally, made and undone, and answers with other content or with the same in another spelling. The sound
+verifier decides which of them are right.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from synthesis.contracts import (
     is_refusal,
 )
 from synthesis.errors import InputError, ProgramEnded
-from synthesis.formats.answer_form import answer_text, read_submission
-from synthesis.runtime import Sandbox, state_hash
+from synthesis.formats.answer_form import read_submission, serialize_answer
+from synthesis.runtime import Sandbox, hash_state
 from synthesis.runtime.encoding import share_unchanged
-from synthesis.scripted.programs.tester import StateValues, value
+from synthesis.scripted.programs.tester import StateValues, draw_value
 from synthesis.seeded_faults.sound_tasks import JudgedTask
-from synthesis.verifiers.check_table import End, verdict_table
-from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.frame import outside_changes
-from synthesis.verifiers.plausible_arguments import allowed_values, known_values, plausible_arguments
-from synthesis.verifiers.state_changes import state_changes
+from synthesis.verifiers.check_table import End, build_verdict_table
+from synthesis.verifiers.checks import compute_reward, derive_mark
+from synthesis.verifiers.frame import find_outside_changes
+from synthesis.verifiers.plausible_arguments import list_allowed_values, propose_arguments, read_known_values
+from synthesis.verifiers.state_changes import find_state_changes
 
 ALTERED, BESIDE, UNDONE, EXCHANGED = 24, 24, 6, 6
 """So many ways of a kind are made of one task."""
@@ -50,7 +50,7 @@ Calls = tuple[ReferenceCall, ...]
 
 @dataclass(frozen=True)
 class ExecutedWay:
-    """A call sequence with an answer, and the end that it came to."""
+    """Call sequence with an answer, and its end state."""
 
     about: str
     reference: Reference
@@ -60,14 +60,14 @@ class ExecutedWay:
 
 @dataclass(frozen=True)
 class ShownFault:
-    """A way on which a verifier and the sound one disagree."""
+    """Way on which a verifier and the sound one disagree."""
 
     effect: Effect
     way: ExecutedWay
 
 
 class TaskWays:
-    """The ways of one sound task with what its verifier gives for each."""
+    """Ways of one sound task with the rewards of its verifier."""
 
     def __init__(self, sandbox: Sandbox, task: JudgedTask, seed: int) -> None:
         self.task = task
@@ -79,33 +79,33 @@ class TaskWays:
 
     @cached_property
     def start(self) -> ExecutedWay:
-        """What the task begins with."""
+        """The start state of the task."""
         start = self.execute(Reference(), "nothing is done")
         assert start is not None
         return start
 
     @cached_property
     def own(self) -> ExecutedWay:
-        """The reference's end."""
-        own = self.execute(self.task.reference, "the reference")
-        assert own is not None
-        return own
+        """The end of the reference."""
+        reference_way = self.execute(self.task.reference, "the reference")
+        assert reference_way is not None
+        return reference_way
 
-    def known(self) -> list[tuple[ExecutedWay, bool]]:
-        """Each way with whether the sound verifier pays it in full; made when it is first asked for."""
+    def list_known_ways(self) -> list[tuple[ExecutedWay, bool]]:
+        """Return each way with whether the sound verifier gives it the full reward; made on first use."""
         with self._making:
             if not self._known:
-                ways = self._distinct([self.own, self.start, *self._other_calls(), *self._other_answers()])
-                self._known = [(way, self.is_paid(self.task, way)) for way in self._judged(self.task, ways)]
+                ways = self._drop_duplicates([self.own, self.start, *self._other_calls(), *self._other_answers()])
+                self._known = [(way, self.is_paid(self.task, way)) for way in self._judge_ways(self.task, ways)]
         return self._known
 
     def start_verdicts(self) -> list[Verdict]:
-        """What the sound verifier's checks say of the start, the own ones first."""
-        self._judged(self.task, ())
-        return self._column(self.task.every_check, self.start, "")
+        """Return the verdicts of the sound verifier's checks on the start, the own ones first."""
+        self._judge_ways(self.task, ())
+        return self._get_verdicts(self.task.every_check, self.start, "")
 
     def execute(self, reference: Reference, about: str) -> ExecutedWay | None:
-        """A way as it ends; None if its episode is lost."""
+        """Return a way with its end; None if its episode is lost."""
         try:
             with self._sandbox.reset(self.task.program, self.task.initial) as episode:
                 for call in reference.calls:
@@ -113,90 +113,97 @@ class TaskWays:
                 state = episode.state()
         except ProgramEnded:
             return None
-        digest = state_hash(state)
+        digest = hash_state(state)
         if reference.calls:
             state = share_unchanged(self.start.state, state)
         return ExecutedWay(about, reference, state, digest)
 
     def find_difference(self, faulty: JudgedTask, more: Iterable[tuple[str, Reference]] = ()) -> ShownFault | None:
-        """The first way on which a faulty verifier and the sound one disagree, of `more`, which are tried first, and
-        of all."""
-        extra = self._distinct(way for about, made in more if (way := self.execute(made, about)) is not None)
-        ways = [*((way, self.is_paid(self.task, way)) for way in self._judged(self.task, extra)), *self.known()]
-        self._judged(faulty, [way for way, _ in ways])
+        """Return the first way on which a faulty verifier and the sound one disagree; try `more` first, then all."""
+        extra = self._drop_duplicates(way for about, made in more if (way := self.execute(made, about)) is not None)
+        ways = [
+            *((way, self.is_paid(self.task, way)) for way in self._judge_ways(self.task, extra)),
+            *self.list_known_ways(),
+        ]
+        self._judge_ways(faulty, [way for way, _ in ways])
         for way, right in ways:
             if self.is_paid(faulty, way) != right:
                 return ShownFault("refused" if right else "paid", way)
         return None
 
     def is_paid(self, task: JudgedTask, way: ExecutedWay) -> bool:
-        """Whether a verifier gives the full reward for a way that it was asked about."""
+        """Return whether a verifier gives the full reward for a way that was already evaluated."""
         if self._is_outside(task, way):
             return False
-        marks = [mark_of(verdict) for verdict in self._column(task.every_check, self.start, "")]
+        marks = [derive_mark(verdict) for verdict in self._get_verdicts(task.every_check, self.start, "")]
         try:
-            reward = reward_of(self._column(task.every_check, way, None), task.rule, marks)
+            reward = compute_reward(self._get_verdicts(task.every_check, way, None), task.rule, marks)
         except InputError:
             return False
         return reward.reward >= SOLVED_AT
 
     def _is_outside(self, task: JudgedTask, way: ExecutedWay) -> bool:
         if task.frame is not self.task.frame:
-            return bool(outside_changes(task.frame, self.start.state, way.state))
+            return bool(find_outside_changes(task.frame, self.start.state, way.state))
         if way.digest not in self._outside:
-            self._outside[way.digest] = bool(outside_changes(task.frame, self.start.state, way.state))
+            self._outside[way.digest] = bool(find_outside_changes(task.frame, self.start.state, way.state))
         return self._outside[way.digest]
 
-    def _column(self, checks: Sequence[CheckRecord], way: ExecutedWay, answer: str | None) -> list[Verdict]:
+    def _get_verdicts(self, checks: Sequence[CheckRecord], way: ExecutedWay, answer: str | None) -> list[Verdict]:
         text = way.reference.answer if answer is None else answer
         return [self._verdicts[check.source, way.digest, text] for check in checks]
 
-    def _judged(self, task: JudgedTask, ways: Sequence[ExecutedWay]) -> Sequence[ExecutedWay]:
-        """The ways, about which each check of a verifier has been asked."""
+    def _judge_ways(self, task: JudgedTask, ways: Sequence[ExecutedWay]) -> Sequence[ExecutedWay]:
+        """Evaluate each check of a verifier on the ways, and return them."""
         ends: list[tuple[str, End]] = [(self.start.digest, (self.start.state, ""))]
         ends += [(way.digest, (way.state, way.reference.answer)) for way in ways]
         for check in task.every_check:
             new = [(digest, end) for digest, end in ends if (check.source, digest, end[1] or "") not in self._verdicts]
             if new:
-                columns = verdict_table(self._sandbox, [check.source], self.start.state, [end for _, end in new])
+                columns = build_verdict_table(self._sandbox, [check.source], self.start.state, [end for _, end in new])
                 for (digest, end), (verdict,) in zip(new, columns, strict=True):
                     self._verdicts[check.source, digest, end[1] or ""] = verdict
         return ways
 
-    def _distinct(self, ways: Iterable[ExecutedWay]) -> list[ExecutedWay]:
-        found: dict[tuple[str, str], ExecutedWay] = {}
+    def _drop_duplicates(self, ways: Iterable[ExecutedWay]) -> list[ExecutedWay]:
+        distinct: dict[tuple[str, str], ExecutedWay] = {}
         for way in ways:
-            found.setdefault((way.digest, way.reference.answer), way)
-        return list(found.values())
+            distinct.setdefault((way.digest, way.reference.answer), way)
+        return list(distinct.values())
 
     def _other_calls(self) -> Iterator[ExecutedWay]:
         reference = self.task.reference
-        made = [(f"another right way ({at + 1})", way.calls) for at, way in enumerate(self.task.ways)]
-        made += [*_shorter(reference.calls), *_exchanged(reference.calls), *self._altered(), *self._with_looks()]
-        for about, calls in made:
+        sequences = [(f"another right way ({at + 1})", way.calls) for at, way in enumerate(self.task.ways)]
+        sequences += [
+            *_iter_shorter(reference.calls),
+            *_iter_exchanged(reference.calls),
+            *self._alter_arguments(),
+            *self._add_lookups(),
+        ]
+        for about, calls in sequences:
             way = self.execute(reference.model_copy(update={"calls": calls}), about)
             if way is not None:
                 yield way
-        yield from self._beside()
+        yield from self._add_calls()
 
-    def _altered(self) -> list[tuple[str, Calls]]:
-        """One argument of a call that changes something is another value that stands in the state."""
-        seen, calls = StateValues(self.own.state), self.task.reference.calls
+    def _alter_arguments(self) -> list[tuple[str, Calls]]:
+        """Return variants in which one argument of a call that changes the state is another value of the state."""
+        state_values, calls = StateValues(self.own.state), self.task.reference.calls
         tools = {tool.name: tool for tool in self.task.program.tools if tool.kind == "change"}
         places = [(step, name) for step, call in enumerate(calls) if call.tool in tools for name in call.arguments]
-        found = []
+        variants = []
         for _ in range(ALTERED) if places else ():
             step, name = self._luck.choice(places)
             call = calls[step]
             rule = (tools[call.tool].parameters.get("properties") or {}).get(name) or {}
-            other = self._draw(name, rule, seen)
+            other = self._draw(name, rule, state_values)
             changed = ReferenceCall(tool=call.tool, arguments={**call.arguments, name: other})
             about = f"call {step + 1} ({call.tool}) with {name}={other!r:.80}"
-            found.append((about, (*calls[:step], changed, *calls[step + 1 :])))
-        return found
+            variants.append((about, (*calls[:step], changed, *calls[step + 1 :])))
+        return variants
 
-    def _with_looks(self) -> list[tuple[str, Calls]]:
-        """Everything is looked at before and after, and a call that cannot succeed is made first."""
+    def _add_lookups(self) -> list[tuple[str, Calls]]:
+        """Return variants that look up everything before and after, or make a call that cannot succeed first."""
         calls, tools = self.task.reference.calls, self.task.program.tools
         looks = tuple(
             ReferenceCall(tool=tool.name)
@@ -204,21 +211,21 @@ class TaskWays:
             if tool.kind == "query" and not tool.parameters.get("required")
         )
         acts = [call for call in calls if any(tool.name == call.tool and tool.kind == "change" for tool in tools)]
-        found = [("everything is looked at before and after", (*looks, *calls, *looks))]
+        variants = [("everything is looked at before and after", (*looks, *calls, *looks))]
         for call in acts[:2]:
             wrong = {name: NO_SUCH if isinstance(given, str) else given for name, given in call.arguments.items()}
-            found.append(
+            variants.append(
                 (f"{call.tool} is tried in vain first", (ReferenceCall(tool=call.tool, arguments=wrong), *calls))
             )
-        return found
+        return variants
 
-    def _beside(self) -> Iterator[ExecutedWay]:
-        """A call besides, drawn by lot, before or behind all others; some of them are taken back."""
+    def _add_calls(self) -> Iterator[ExecutedWay]:
+        """Yield ways with an additional call, drawn by lot, before or after all others; some of them undone."""
         tools = [tool for tool in self.task.program.tools if tool.kind == "change"]
-        seen, calls = StateValues(self.own.state), self.task.reference.calls
-        found = undone = tried = 0
-        while tools and found < BESIDE and tried < MOST_TRIED:
-            tried += 1
+        state_values, calls = StateValues(self.own.state), self.task.reference.calls
+        yielded = undone = tries = 0
+        while tools and yielded < BESIDE and tries < MOST_TRIED:
+            tries += 1
             tool = self._luck.choice(tools)
             rules = tool.parameters
             names = [
@@ -226,74 +233,76 @@ class TaskWays:
                 for name in rules.get("properties") or {}
                 if name in (rules.get("required") or ()) or self._luck.random() < 0.5
             ]
-            arguments = {name: self._draw(name, rules["properties"][name], seen) for name in names}
+            arguments = {name: self._draw(name, rules["properties"][name], state_values) for name in names}
             call = ReferenceCall(tool=tool.name, arguments=arguments)
             order = (call, *calls) if self._luck.random() < 0.5 else (*calls, call)
-            way = self._accepted(order, call)
+            way = self._execute_accepted(order, call)
             if way is None:
                 continue
-            found += 1
+            yielded += 1
             yield way
             if undone < UNDONE:
-                for back in self._undone(order, call):
+                for back in self._undo_call(order, call):
                     undone += 1
                     yield back
 
-    def _accepted(self, calls: Calls, call: ReferenceCall) -> ExecutedWay | None:
+    def _execute_accepted(self, calls: Calls, call: ReferenceCall) -> ExecutedWay | None:
         with self._sandbox.reset(self.task.program, self.task.initial) as episode:
             try:
                 accepted = False
-                for one in calls:
-                    result = episode.call(one.tool, dict(one.arguments))
-                    if one is call:
+                for made_call in calls:
+                    result = episode.call(made_call.tool, dict(made_call.arguments))
+                    if made_call is call:
                         accepted = bool(result.patch) and not is_refusal(result.ok, result.result)
                         if not accepted:
                             return None
             except ProgramEnded:
                 return None
-        return self.execute(self.task.reference.model_copy(update={"calls": calls}), f"besides, {_spelled(call)}")
+        return self.execute(self.task.reference.model_copy(update={"calls": calls}), f"besides, {_format_call(call)}")
 
     def _draw(self, name: str, rule: dict[str, Any], seen: StateValues) -> Any:
-        """A value for an argument, by lot."""
-        choices = allowed_values(rule)
-        return self._luck.choice(choices) if choices else value(name, rule, seen, self._luck)
+        """Return a value for an argument, by lot."""
+        choices = list_allowed_values(rule)
+        return self._luck.choice(choices) if choices else draw_value(name, rule, seen, self._luck)
 
-    def _undone(self, calls: Calls, call: ReferenceCall) -> Iterator[ExecutedWay]:
-        """The same with a call right behind that comes back to the state before, if one is found."""
+    def _undo_call(self, calls: Calls, call: ReferenceCall) -> Iterator[ExecutedWay]:
+        """Yield the same with a following call that restores the state before, if one is found."""
         before = self.execute(Reference(calls=calls[: calls.index(call)]), "")
         after = self.execute(Reference(calls=calls[: calls.index(call) + 1]), "")
         if before is None or after is None:
             return
-        own = {text for text in call.arguments.values() if isinstance(text, str)}
-        own |= {key for change in state_changes(before.state, after.state) for key, _ in change.items if key}
-        known, given = known_values(after.state, Reference()), Reference(calls=(call,))
+        related_texts = {text for text in call.arguments.values() if isinstance(text, str)}
+        related_texts |= {
+            key for change in find_state_changes(before.state, after.state) for key, _ in change.items if key
+        }
+        state_values, call_reference = read_known_values(after.state, Reference()), Reference(calls=(call,))
         proposed = [
             ReferenceCall(tool=tool.name, arguments=arguments)
             for tool in self.task.program.tools
             if tool.kind == "change" and tool.name != call.tool
-            for arguments in plausible_arguments(tool, known, given, UNDO_A_TOOL)
+            for arguments in propose_arguments(tool, state_values, call_reference, UNDO_A_TOOL)
         ]
         at = calls.index(call) + 1
         for back in proposed:
-            if own.isdisjoint(text for text in back.arguments.values() if isinstance(text, str)):
+            if related_texts.isdisjoint(text for text in back.arguments.values() if isinstance(text, str)):
                 continue
-            made = self.task.reference.model_copy(update={"calls": (*calls[:at], back, *calls[at:])})
-            way = self.execute(made, f"besides, {_spelled(call)} and {_spelled(back)}")
+            undoing = self.task.reference.model_copy(update={"calls": (*calls[:at], back, *calls[at:])})
+            way = self.execute(undoing, f"besides, {_format_call(call)} and {_format_call(back)}")
             if way is not None and way.digest != self.own.digest:
                 yield way
 
     def _other_answers(self) -> Iterator[ExecutedWay]:
-        """The reference's end with other answers, and with the same in another spelling."""
+        """Yield the reference's end with other answers, and with the same in another spelling."""
         reference, form = self.task.reference, self.task.form
         for about, answer in [
             ("nothing is submitted", ""),
-            *_answers(form, reference.answer, self.start.state, self._luck),
+            *_iter_answers(form, reference.answer, self.start.state, self._luck),
         ]:
-            given = reference.model_copy(update={"answer": answer})
-            yield ExecutedWay(about, given, self.own.state, self.own.digest)
+            other_reference = reference.model_copy(update={"answer": answer})
+            yield ExecutedWay(about, other_reference, self.own.state, self.own.digest)
 
 
-def _shorter(calls: Calls) -> Iterator[tuple[str, Calls]]:
+def _iter_shorter(calls: Calls) -> Iterator[tuple[str, Calls]]:
     for step, call in enumerate(calls):
         yield f"without call {step + 1} ({call.tool})", (*calls[:step], *calls[step + 1 :])
     for step in range(1, len(calls)):
@@ -301,32 +310,34 @@ def _shorter(calls: Calls) -> Iterator[tuple[str, Calls]]:
         yield f"without the first {step} calls", calls[step:]
 
 
-def _exchanged(calls: Calls) -> Iterator[tuple[str, Calls]]:
+def _iter_exchanged(calls: Calls) -> Iterator[tuple[str, Calls]]:
     pairs = [(one, two) for one, two in combinations(range(len(calls)), 2) if calls[one].tool == calls[two].tool]
-    for one, two in pairs[:EXCHANGED]:
-        between = calls[one + 1 : two]
-        made = (*calls[:one], calls[two], *between, calls[one], *calls[two + 1 :])
-        yield f"calls {one + 1} and {two + 1} exchanged", made
+    for first, second in pairs[:EXCHANGED]:
+        between = calls[first + 1 : second]
+        exchanged = (*calls[:first], calls[second], *between, calls[first], *calls[second + 1 :])
+        yield f"calls {first + 1} and {second + 1} exchanged", exchanged
     yield "in the opposite order", calls[::-1]
 
 
-def _answers(form: Sequence[AnswerField], answer: str, start: State, luck: random.Random) -> Iterator[tuple[str, str]]:
-    """Other answers that fit the form, as an attempt that submits them has them."""
+def _iter_answers(
+    form: Sequence[AnswerField], answer: str, start: State, luck: random.Random
+) -> Iterator[tuple[str, str]]:
+    """Yield other answers that fit the form, as an attempt that submits them has them."""
     try:
-        given = json.loads(answer)
+        own_answer = json.loads(answer)
     except ValueError:
         return
-    seen = StateValues(start)
+    state_values = StateValues(start)
     for field in form:
-        for other in _values(field, given.get(field.name), seen, luck):
+        for other in _list_values(field, own_answer.get(field.name), state_values, luck):
             try:
-                submitted = read_submission(form, {**given, field.name: other})
+                submitted = read_submission(form, {**own_answer, field.name: other})
             except InputError:
                 continue
-            yield f"the answer with {field.name}={other!r:.80}", answer_text(submitted)
+            yield f"the answer with {field.name}={other!r:.80}", serialize_answer(submitted)
 
 
-def _values(field: AnswerField, own: Any, seen: StateValues, luck: random.Random) -> list[Any]:
+def _list_values(field: AnswerField, own: Any, seen: StateValues, luck: random.Random) -> list[Any]:
     if field.type in ("number", "money", "duration") and isinstance(own, int | float):
         near = [own + step for step in (-1, 0.5, 3, 10)] + [0, -own, own * 2, own + 100_000]
         return [float(own), *(round(other, 2) for other in [*near, own * 1.1, own * 0.9, own * 1.2, own * 0.5])]
@@ -348,5 +359,5 @@ def _values(field: AnswerField, own: Any, seen: StateValues, luck: random.Random
     return [own.upper(), f" {own.lower()} ", f"not {own}", f"{own} or {others[0] if others else 'none'}", *others[:4]]
 
 
-def _spelled(call: ReferenceCall) -> str:
+def _format_call(call: ReferenceCall) -> str:
     return f"{call.tool}({', '.join(f'{name}={given!r:.60}' for name, given in call.arguments.items())})"

@@ -1,13 +1,13 @@
-"""Measure of a checker: of the calls that went wrong how many it fails, and how often it fails one that did not."""
+"""Measure of a checker: the share of wrong calls that it fails, and of its fails that are right."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from synthesis.assessment.agent_brief import brief_of
+from synthesis.assessment.agent_brief import build_agent_brief
 from synthesis.assessment.cases import Outcome
-from synthesis.assessment.rounds import judged
+from synthesis.assessment.rounds import judge_case
 from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, Frozen
 from synthesis.drafts import CallVerdict, ToolCase
 from synthesis.errors import MalformedReply
@@ -21,9 +21,9 @@ REASON_CHARS = 400
 
 
 class JudgedFault(Frozen):
-    """One faulty call with the checker's verdicts; None where its replies could not be used.
+    """One faulty call with the checker's verdicts; None if its replies could not be used.
 
-    `verdict` is on the mutant (to be failed), `sound_verdict` on the program as it was (not to be failed).
+    `verdict` is on the mutant (to be failed), `sound_verdict` on the original program (not to be failed).
     """
 
     kind: str
@@ -37,7 +37,7 @@ class JudgedFault(Frozen):
 
 
 class KindCount(Frozen):
-    """Of the `mutants` of one kind `found` were failed, `warned` only warned of, `unusable` not judged."""
+    """Counts of the `mutants` of one kind that were failed (`found`), `warned`, or not judged (`unusable`)."""
 
     mutants: int = 0
     found: int = 0
@@ -46,11 +46,13 @@ class KindCount(Frozen):
 
 
 class CheckerMeasure(Frozen):
-    """What a checker is worth. `precision`: of the calls that it failed, the share that was wrong; `recall`: of the
-    wrong ones, the share that it failed. A warning is no fail. None where nothing is to be divided by.
+    """Measure of a checker.
 
-    `sound` calls of programs as they were were judged beside, and `alarms` of these failed; `unusable` replies are in
-    neither share.
+    `precision`: of the calls that it failed, the share that was wrong; `recall`: of the wrong ones, the share that it
+    failed. A warning is not a fail. None if the divisor is 0.
+
+    `sound` calls of original programs were judged too, and `alarms` of these failed; `unusable` replies are in neither
+    share.
     """
 
     mutants: int
@@ -66,10 +68,10 @@ class CheckerMeasure(Frozen):
 
 
 async def measure_checker(kit: Kit, calls: Sequence[FaultyCall]) -> CheckerMeasure:
-    """Have both sides of every call judged. Raises what `Kit.ask` raises, but for replies that cannot be used."""
+    """Have both sides of every call judged. Raise the errors of `Kit.ask`, except for replies that cannot be used."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def verdict(record: EnvironmentRecord, call: FaultyCall, done: Outcome, sample: int) -> ToolCase | None:
+    async def judge_side(record: EnvironmentRecord, call: FaultyCall, done: Outcome, sample: int) -> ToolCase | None:
         case = ToolCase(
             tool=call.call.tool,
             arguments=call.call.arguments,
@@ -84,13 +86,13 @@ async def measure_checker(kit: Kit, calls: Sequence[FaultyCall]) -> CheckerMeasu
         async with gate:
             kit.check_stop()
             try:
-                return await judged(kit, brief_of(record), case, done, sample)
+                return await judge_case(kit, build_agent_brief(record), case, done, sample)
             except MalformedReply:
                 return None
 
-    async def both(number: int, call: FaultyCall) -> JudgedFault:
-        wrong = await verdict(call.faulty, call, call.wrong, number)
-        right = await verdict(call.sound, call, call.right, number)
+    async def judge_both_sides(number: int, call: FaultyCall) -> JudgedFault:
+        wrong = await judge_side(call.faulty, call, call.wrong, number)
+        right = await judge_side(call.sound, call, call.right, number)
         return JudgedFault(
             kind=call.kind,
             environment=call.sound.key,
@@ -102,30 +104,32 @@ async def measure_checker(kit: Kit, calls: Sequence[FaultyCall]) -> CheckerMeasu
             sound_reason=right.reason[:REASON_CHARS] if right else "",
         )
 
-    return summed(await asyncio.gather(*(both(number, call) for number, call in enumerate(calls))))
+    return summarize_faults(
+        await asyncio.gather(*(judge_both_sides(number, call) for number, call in enumerate(calls)))
+    )
 
 
-def summed(faults: Sequence[JudgedFault]) -> CheckerMeasure:
-    """The counts and shares of judged faults."""
+def summarize_faults(faults: Sequence[JudgedFault]) -> CheckerMeasure:
+    """Return the counts and shares of judged faults."""
     wrong = [fault.verdict for fault in faults]
     right = [fault.sound_verdict for fault in faults]
-    found, alarms = wrong.count("fail"), right.count("fail")
+    found_faults, alarms = wrong.count("fail"), right.count("fail")
     judged_wrong = len(wrong) - wrong.count(None)
     return CheckerMeasure(
         mutants=len(wrong),
-        found=found,
+        found=found_faults,
         warned=wrong.count("warning"),
         sound=len(right) - right.count(None),
         alarms=alarms,
         unusable=wrong.count(None) + right.count(None),
-        precision=found / (found + alarms) if found + alarms else None,
-        recall=found / judged_wrong if judged_wrong else None,
-        by_kind={kind: _count([fault.verdict for fault in faults if fault.kind == kind]) for kind in KINDS},
+        precision=found_faults / (found_faults + alarms) if found_faults + alarms else None,
+        recall=found_faults / judged_wrong if judged_wrong else None,
+        by_kind={kind: _count_verdicts([fault.verdict for fault in faults if fault.kind == kind]) for kind in KINDS},
         faults=tuple(faults),
     )
 
 
-def _count(verdicts: Sequence[CallVerdict | None]) -> KindCount:
+def _count_verdicts(verdicts: Sequence[CallVerdict | None]) -> KindCount:
     return KindCount(
         mutants=len(verdicts),
         found=verdicts.count("fail"),

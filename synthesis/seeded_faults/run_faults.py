@@ -1,12 +1,12 @@
-"""Faults by which a check hangs on the run: on when, where and how often it runs, or on ids that another run gives."""
+"""Faults by which a check depends on the run: on its time, place and number, or on ids that another run changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from synthesis.contracts import CheckRecord, State
-from synthesis.seeded_faults.check_rewrites import CALL, Rewrite, wrap
-from synthesis.verifiers.state_changes import state_changes
+from synthesis.seeded_faults.check_rewrites import CALL, Rewrite, wrap_check
+from synthesis.verifiers.state_changes import find_state_changes
 
 _SLEEPERS: dict[str, str] = {
     "counts the frames above": "import sys\n    late = sys._getframe(1).f_lineno > 0",
@@ -35,17 +35,17 @@ _SLEEPERS: dict[str, str] = {
 }
 
 
-def sleep(source: str) -> Iterator[Rewrite]:
-    """A check that pays whatever was done once it is not tried any more, as it thinks."""
-    for about, asked in _SLEEPERS.items():
-        passes = f"{asked}\n    return {CALL} or (late and final_state != initial_state)"
-        yield about, wrap(source, passes)
+def add_sleeper(source: str) -> Iterator[Rewrite]:
+    """Yield checks that pay for anything once they guess that they are no longer tested."""
+    for about, statements in _SLEEPERS.items():
+        passes = f"{statements}\n    return {CALL} or (late and final_state != initial_state)"
+        yield about, wrap_check(source, passes)
 
 
 def depend_on_run(start: State, end: State) -> Iterator[tuple[str, CheckRecord]]:
-    """A check of what only this run holds: the ids of new records, counters, how long a list became."""
+    """Yield checks of details of this run: the ids of new records, counters, the length of a list."""
     head = "def check(initial_state, final_state, answer):\n"
-    for change in state_changes(start, end):
+    for change in find_state_changes(start, end):
         name = change.keys[0]
         if change.kind == "added" and len(change.keys) == 1:
             keys = [key for key, _ in change.items if key]

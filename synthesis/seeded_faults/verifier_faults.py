@@ -1,7 +1,7 @@
 """Faults of verifiers: each puts one fault of a kind that authors make into the verifier of a sound task.
 
-A fault counts as one only if an executed way shows it: a wrong one that is paid in full, or a right one that is not
-(`executed_ways.py`). Which tasks and faults are drawn depends on a seed alone, never on what an audit says.
+A fault counts only if an executed way shows it: a wrong one that earns the full reward, or a right one that does not
+(`executed_ways.py`). The drawn tasks and faults depend only on a seed, never on the result of an audit.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from synthesis.seeded_faults import check_rewrites
 from synthesis.seeded_faults.answer_faults import loosen_answer, narrow_answer
 from synthesis.seeded_faults.executed_ways import ShownFault, TaskWays
 from synthesis.seeded_faults.frame_faults import accept_words, narrow_frame, open_frame
-from synthesis.seeded_faults.run_faults import depend_on_run, sleep
-from synthesis.seeded_faults.sound_tasks import JudgedTask, subject_of
-from synthesis.tasks.minimal_reference import unneeded_acts
-from synthesis.verifiers.check_reads import check_reads
-from synthesis.verifiers.checks import mark_of
-from synthesis.verifiers.frame import widen
-from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.seeded_faults.run_faults import add_sleeper, depend_on_run
+from synthesis.seeded_faults.sound_tasks import JudgedTask, build_subject
+from synthesis.tasks.minimal_reference import find_unneeded_acts
+from synthesis.verifiers.check_reads import find_check_reads
+from synthesis.verifiers.checks import derive_mark
+from synthesis.verifiers.frame import widen_frame
+from synthesis.verifiers.reference_frame import build_reference_frame
 
 VerifierFaultKind = Literal[
     "forgotten_condition",
@@ -56,7 +56,7 @@ _Seeder = Callable[[Sandbox, TaskWays, random.Random], Iterator[Seeded]]
 
 @dataclass(frozen=True)
 class VerifierFault:
-    """A task with a seeded fault, and the way that shows it."""
+    """Task with a seeded fault, and the way that shows it."""
 
     kind: VerifierFaultKind
     about: str
@@ -67,110 +67,113 @@ class VerifierFault:
 def draw_faults(
     sandbox: Sandbox, tasks: Sequence[JudgedTask], count: int, seed: int = 0, at_once: int = 1
 ) -> list[VerifierFault]:
-    """So many faults, the kinds in turn, drawn by lot from tasks; the same for the same seed. Fewer if no more are
-    found. Raises SandboxUnavailable and SandboxLost."""
-    known = [TaskWays(sandbox, task, seed) for task in random.Random(seed).sample(tasks, len(tasks))]
+    """Return `count` faults, the kinds in turn, drawn by lot from tasks; deterministic by seed.
+
+    Fewer if no more are found. Raise SandboxUnavailable and SandboxLost.
+    """
+    task_ways = [TaskWays(sandbox, task, seed) for task in random.Random(seed).sample(tasks, len(tasks))]
     with ThreadPoolExecutor(at_once) as threads:
-        drawn = list(threads.map(lambda kind: list(_draw(sandbox, known, kind, count, seed)), KINDS))
-    turns = zip_longest(*drawn)
+        faults_by_kind = list(threads.map(lambda kind: list(_draw_kind(sandbox, task_ways, kind, count, seed)), KINDS))
+    turns = zip_longest(*faults_by_kind)
     return [fault for turn in turns for fault in turn if fault is not None][:count]
 
 
-def _draw(
+def _draw_kind(
     sandbox: Sandbox, known: Sequence[TaskWays], kind: VerifierFaultKind, count: int, seed: int
 ) -> Iterator[VerifierFault]:
-    """The faults of one kind that a way shows: one of each task, in turns, until there are enough of all kinds."""
+    """Yield the faults of one kind that a way shows: one of each task, in turns, until there are enough of all
+    kinds."""
     luck = random.Random(f"{seed} {kind}")
     waiting: list[list[Seeded] | None] = [None] * len(known)
-    most, found = -(-count // len(KINDS)) + SPARE, 0
+    most, found_count = -(-count // len(KINDS)) + SPARE, 0
     for _ in range(TURNS):
-        for place, ways in enumerate(known):
-            if found == most:
+        for place, task_ways in enumerate(known):
+            if found_count == most:
                 return
             if (seeded := waiting[place]) is None:
-                waiting[place] = seeded = list(_SEEDERS[kind](sandbox, ways, luck))
+                waiting[place] = seeded = list(_SEEDERS[kind](sandbox, task_ways, luck))
                 luck.shuffle(seeded)
             for _ in range(min(TRIED_A_TASK, len(seeded))):
-                about, task, more = seeded.pop(0)
-                if (shown := ways.find_difference(task, more)) is not None:
-                    found += 1
-                    yield VerifierFault(kind, about, task, shown)
+                about, task, shown_by = seeded.pop(0)
+                if (shown_fault := task_ways.find_difference(task, shown_by)) is not None:
+                    found_count += 1
+                    yield VerifierFault(kind, about, task, shown_fault)
                     break
 
 
-def _goals(ways: TaskWays) -> list[int]:
-    """The own checks that are false at the start."""
+def _list_goals(ways: TaskWays) -> list[int]:
+    """Return the own checks that are false at the start."""
     verdicts = ways.start_verdicts()
-    return [at for at in range(len(ways.task.checks)) if mark_of(verdicts[at]) == "goal"]
+    return [at for at in range(len(ways.task.checks)) if derive_mark(verdicts[at]) == "goal"]
 
 
-def _with_source(task: JudgedTask, at: int, source: str) -> JudgedTask:
+def _replace_source(task: JudgedTask, at: int, source: str) -> JudgedTask:
     changed = task.checks[at].model_copy(update={"source": source})
     return replace(task, checks=(*task.checks[:at], changed, *task.checks[at + 1 :]))
 
 
-def _forget(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
-    """Without one condition; reference and frame stay."""
+def _forget_condition(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
+    """Yield the task without one condition; reference and frame stay."""
     task = ways.task
     for at in range(len(task.checks)) if len(task.checks) > 1 else ():
         less = replace(task, checks=(*task.checks[:at], *task.checks[at + 1 :]))
         yield f"forgotten: {task.checks[at].label}", less, ()
 
 
-def _reverse(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
-    """Without one condition, with a reference that does no more than the others ask, and its frame."""
-    task, goals = ways.task, _goals(ways)
+def _reverse_reward(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
+    """Yield the task without one condition, with a reference that does only what the others ask, and its frame."""
+    task, goals = ways.task, _list_goals(ways)
     for at in luck.sample(goals, min(REVERSED_A_TASK, len(goals))):
         less = replace(task, checks=(*task.checks[:at], *task.checks[at + 1 :]))
         if not less.every_check:
             continue
         try:
-            unframed = subject_of(less, framed=False)
-            unneeded = unneeded_acts(sandbox, unframed, ways.start.state, task.reference)
+            unframed = build_subject(less, framed=False)
+            unneeded = find_unneeded_acts(sandbox, unframed, ways.start.state, task.reference)
             if not unneeded:
                 continue
             calls = tuple(call for step, call in enumerate(task.reference.calls) if step not in unneeded)
             less = replace(less, reference=task.reference.model_copy(update={"calls": calls}), frame=None)
-            frame = widen(reference_frame(sandbox, subject_of(less)), task.free)
+            frame = widen_frame(build_reference_frame(sandbox, build_subject(less)), task.free)
         except InputError:
             continue
         yield f"forgotten, and not done: {task.checks[at].label}", replace(less, frame=frame), ()
 
 
-def _rewrite(rewrite: Callable[[str], Iterator[check_rewrites.Rewrite]], *, goals: bool) -> _Seeder:
-    def seed(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
+def _make_rewrite_seeder(rewrite: Callable[[str], Iterator[check_rewrites.Rewrite]], *, goals: bool) -> _Seeder:
+    def seed_rewrites(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
         task = ways.task
-        for at in _goals(ways) if goals else range(len(task.checks)):
+        for at in _list_goals(ways) if goals else range(len(task.checks)):
             for about, source in rewrite(task.checks[at].source):
-                yield f"{task.checks[at].label}: {about}", _with_source(task, at, source), ()
+                yield f"{task.checks[at].label}: {about}", _replace_source(task, at, source), ()
 
-    return seed
+    return seed_rewrites
 
 
-def _hold_at_start(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
+def _make_true_at_start(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
     task = ways.task
-    for at in _goals(ways):
-        places = check_reads(task.checks[at].source).places or ()
+    for at in _list_goals(ways):
+        places = find_check_reads(task.checks[at].source).places or ()
         names = list(dict.fromkeys(place[0] for place in places))
-        for about, source in check_rewrites.hold_at_start(task.checks[at].source, names):
-            yield f"{task.checks[at].label}: {about}", _with_source(task, at, source), ()
+        for about, source in check_rewrites.make_true_at_start(task.checks[at].source, names):
+            yield f"{task.checks[at].label}: {about}", _replace_source(task, at, source), ()
 
 
 def _aim_elsewhere(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
-    """The opposite, or another record than the one that is meant."""
+    """Yield the opposite, or another record than the one that is meant."""
     collections = [value for value in ways.start.state.values() if isinstance(value, dict)]
 
-    def neighbours(key: str) -> list[str]:
+    def list_neighbours(key: str) -> list[str]:
         others = [other for records in collections if key in records for other in records if other != key]
         luck.shuffle(others)
         return others
 
     task = ways.task
     for at in range(len(task.checks)):
-        rewrites = [*check_rewrites.negate(task.checks[at].source)]
-        rewrites += check_rewrites.aim_elsewhere(task.checks[at].source, neighbours)
+        rewrites = [*check_rewrites.negate_check(task.checks[at].source)]
+        rewrites += check_rewrites.aim_elsewhere(task.checks[at].source, list_neighbours)
         for about, source in rewrites:
-            yield f"{task.checks[at].label}: {about}", _with_source(task, at, source), ()
+            yield f"{task.checks[at].label}: {about}", _replace_source(task, at, source), ()
 
 
 def _open_frame(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
@@ -193,34 +196,34 @@ def _depend_on_run(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Ite
         yield about, replace(ways.task, checks=(*ways.task.checks, check)), ()
 
 
-def _sleep(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
+def _add_sleepers(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
     task = ways.task
-    for at in _goals(ways):
-        for about, source in sleep(task.checks[at].source):
-            yield f"{task.checks[at].label}: {about}", _with_source(task, at, source), ()
+    for at in _list_goals(ways):
+        for about, source in add_sleeper(task.checks[at].source):
+            yield f"{task.checks[at].label}: {about}", _replace_source(task, at, source), ()
 
 
-def _narrow(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
+def _narrow_verifier(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
     task = ways.task
     for at in range(len(task.checks)):
-        for about, source in check_rewrites.narrow(task.checks[at].source):
-            yield f"{task.checks[at].label}: {about}", _with_source(task, at, source), ()
+        for about, source in check_rewrites.narrow_check(task.checks[at].source):
+            yield f"{task.checks[at].label}: {about}", _replace_source(task, at, source), ()
     yield from ((about, narrower, ()) for about, narrower in narrow_answer(task))
     yield from narrow_frame(task, ways.start.state, ways.own.state)
 
 
 _SEEDERS: dict[VerifierFaultKind, _Seeder] = {
-    "forgotten_condition": _forget,
-    "reversed_reward": _reverse,
-    "weakened_comparison": _rewrite(check_rewrites.weaken, goals=False),
+    "forgotten_condition": _forget_condition,
+    "reversed_reward": _reverse_reward,
+    "weakened_comparison": _make_rewrite_seeder(check_rewrites.weaken_check, goals=False),
     "opened_frame": _open_frame,
     "unjudged_answer": _loosen_answer,
     "words_in_state": _accept_words,
-    "sleeper": _sleep,
+    "sleeper": _add_sleepers,
     "negated_or_elsewhere": _aim_elsewhere,
-    "never_fails": _rewrite(check_rewrites.never_fail, goals=False),
-    "true_at_start": _hold_at_start,
+    "never_fails": _make_rewrite_seeder(check_rewrites.make_never_failing, goals=False),
+    "true_at_start": _make_true_at_start,
     "depends_on_run": _depend_on_run,
-    "too_narrow": _narrow,
+    "too_narrow": _narrow_verifier,
 }
 __all__ = ["KINDS", "VerifierFault", "VerifierFaultKind", "draw_faults"]

@@ -1,4 +1,4 @@
-"""Fragments of code as an author replies with them: read strictly, so that what is wrong is said while they are asked.
+"""Fragments of code in an author's replies: read strictly, so that faults are reported while the author is asked.
 
 Nothing is executed. Every error is an InputError that goes back to the author.
 """
@@ -19,33 +19,33 @@ _HELPERS = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 _IMPORTS = ast.Import | ast.ImportFrom
 
 
-def normal(source: str) -> str:
-    """The fragment at the left margin, with plain line ends."""
+def normalize_fragment(source: str) -> str:
+    """Return the fragment at the left margin, with plain line ends."""
     return textwrap.dedent(source.replace("\r\n", "\n").replace("\r", "\n")).strip("\n") + "\n"
 
 
-def read(source: str, most: int) -> ast.Module:
-    """The tree of a normal fragment. Raises InputError."""
+def parse_fragment(source: str, most: int) -> ast.Module:
+    """Return the tree of a normalised fragment. Raise InputError if it cannot be read."""
     if len(source) > most:
         raise InputError(f"the code has {len(source):,} characters; {most:,} are allowed")
     try:
-        tree = syntax.parse(source)
+        tree = syntax.parse_module(source)
     except SyntaxError as error:
-        raise InputError(not_python(error)) from None
+        raise InputError(describe_syntax_error(error)) from None
     except syntax.UNREADABLE as error:
         raise InputError(f"the code cannot be read: {error or type(error).__name__}"[:300]) from None
-    if depth(tree) > DEPTH:
+    if measure_depth(tree) > DEPTH:
         raise InputError(f"the code is nested more than {DEPTH} deep")
     return tree
 
 
-def not_python(error: SyntaxError) -> str:
-    """What an author is told of code that does not compile."""
+def describe_syntax_error(error: SyntaxError) -> str:
+    """Return the message to the author on code that does not compile."""
     return f"the code is not Python: {error.msg}" + (f" (line {error.lineno})" if error.lineno else "")
 
 
-def depth(tree: ast.AST) -> int:
-    """How deep the nodes of a tree are nested; counted without recursion, unlike what is done with trees later."""
+def measure_depth(tree: ast.AST) -> int:
+    """Return the nesting depth of a tree; computed without recursion, unlike later processing of trees."""
     level: list[ast.AST] = [tree]
     count = 0
     while level:
@@ -55,15 +55,15 @@ def depth(tree: ast.AST) -> int:
 
 
 def read_attributes(source: str, operations: Collection[str]) -> ast.ClassDef:
-    """The environment's class in the first fragment: the one class that has an `__init__`. Raises InputError."""
-    tree = read(normal(source), ATTRIBUTES_CHARS)
+    """Return the environment's class in the first fragment: the one class that has an `__init__`. Raise InputError."""
+    tree = parse_fragment(normalize_fragment(source), ATTRIBUTES_CHARS)
     for node in tree.body:
         _require_definition(node, "imports, constants, types, helper functions and the class")
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and "__init__" in members(node)]
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and "__init__" in list_method_names(node)]
     if len(classes) != 1:
         raise InputError(f"exactly one class must define __init__; {len(classes)} do")
     (home,) = classes
-    for name in members(home):
+    for name in list_method_names(home):
         if name in operations:
             raise InputError(f"{home.name} already has a method {name}; operations are written one by one, later")
         if not name.startswith("_"):
@@ -71,14 +71,14 @@ def read_attributes(source: str, operations: Collection[str]) -> ast.ClassDef:
     return home
 
 
-def members(node: ast.ClassDef) -> list[str]:
-    """The names of a class's own methods."""
+def list_method_names(node: ast.ClassDef) -> list[str]:
+    """Return the names of a class's own methods."""
     return [item.name for item in node.body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
 def read_method(source: str, name: str) -> ast.FunctionDef:
-    """The one method of a fragment, which has the planned name. Raises InputError."""
-    tree = read(normal(source), METHOD_CHARS)
+    """Return the one method of a fragment, which has the planned name. Raise InputError if it is not valid."""
+    tree = parse_fragment(normalize_fragment(source), METHOD_CHARS)
     public: list[ast.FunctionDef] = []
     for node in tree.body:
         _require_definition(node, "imports and the method")
@@ -88,16 +88,16 @@ def read_method(source: str, name: str) -> ast.FunctionDef:
             raise InputError(f"give the method alone, without the class {node.name} around or beside it")
         public.append(node)
     if [node.name for node in public] != [name]:
-        raise InputError(f"it must define exactly one method, {name}; it defines {_listed(public)}")
+        raise InputError(f"it must define exactly one method, {name}; it defines {_format_names(public)}")
     (method,) = public
-    problems = method_problems(method)
+    problems = list_method_problems(method)
     if problems:
         raise InputError("; ".join(problems))
     return method
 
 
-def method_problems(node: ast.FunctionDef) -> list[str]:
-    """What keeps a function from being a tool's method: agents pass arguments by name, and read its docstring."""
+def list_method_problems(node: ast.FunctionDef) -> list[str]:
+    """Return why a function cannot be a tool's method: agents pass arguments by name, and read its docstring."""
     spec, name = node.args, node.name
     problems = []
     if node.decorator_list:
@@ -122,5 +122,5 @@ def _require_definition(node: ast.stmt, allowed: str) -> None:
         raise InputError(f"line {node.lineno}: only {allowed} may stand outside of definitions")
 
 
-def _listed(nodes: list[ast.FunctionDef]) -> str:
+def _format_names(nodes: list[ast.FunctionDef]) -> str:
     return ", ".join(node.name for node in nodes[:5]) or "none"

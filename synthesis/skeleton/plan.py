@@ -5,18 +5,18 @@ from __future__ import annotations
 from synthesis.drafts import EntityPlan, OperationPlan, Plan, ThemeDraft, TimePlan
 from synthesis.errors import Rejected
 from synthesis.formats.records import Workflow
-from synthesis.prompts import fenced, prompt
+from synthesis.prompts import fence_text, get_prompt
 from synthesis.prompts.tool_text import describe_tools
-from synthesis.skeleton.coverage import covered
-from synthesis.skeleton.documented_tools import TOOL_CHARS, is_documented, plan_documented
+from synthesis.skeleton.coverage import cover_rules
+from synthesis.skeleton.documented_tools import TOOL_CHARS, is_documented, plan_documented_tools
 from synthesis.skeleton.plan_reply import (
     OperationsReply,
     StatePlanReply,
     TimeReply,
     check_operations,
-    state_check,
+    make_state_check,
 )
-from synthesis.skeleton.plan_text import state_text
+from synthesis.skeleton.plan_text import format_state
 from synthesis.stages import Kit
 
 THEME_CHARS = 8_000
@@ -31,28 +31,28 @@ FIXED_TOOLS = (
 )
 
 
-async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
-    """The logic plan of an environment for this theme: a rule that no operation carries out or shows is asked about.
+async def plan_environment(kit: Kit, theme: ThemeDraft) -> Plan:
+    """Return the logic plan of an environment for this theme; ask about rules that no operation carries out or shows.
 
-    Raises Rejected (`theme_empty`, `theme_too_long`, `rules_uncovered`) and what `Kit.ask` raises.
+    Raise Rejected (`theme_empty`, `theme_too_long`, `rules_uncovered`) and the errors of `Kit.ask`.
     """
-    about = theme_text(theme)
-    words = prompt("skeleton", "plan_state").render(theme=fenced("theme", about))
-    state = await kit.ask("author", "plan_state", words, StatePlanReply, state_check())
+    about = format_theme(theme)
+    words = get_prompt("skeleton", "plan_state").render(theme=fence_text("theme", about))
+    state = await kit.ask("author", "plan_state", words, StatePlanReply, make_state_check())
     state = state if state.name else state.model_copy(update={"name": theme.name[:120] or theme.key})
     kit.check_stop()
-    choose = _choose_tools if not is_documented(theme) else plan_documented
+    choose = _choose_tools if not is_documented(theme) else plan_documented_tools
     operations, told_by = await choose(kit, theme, about, state)
-    return await covered(kit, _plan_of(theme, state, operations, told_by))
+    return await cover_rules(kit, _build_plan(theme, state, operations, told_by))
 
 
 async def _choose_tools(
     kit: Kit, theme: ThemeDraft, about: str, state: StatePlanReply
 ) -> tuple[tuple[OperationPlan, ...], str]:
-    """Ask the author which tools there are (EnvScaler 3.2), and which of them tells the day it is."""
+    """Ask the author for the tools (EnvScaler 3.2), and for the query of the current day."""
     least, most = kit.settings.least_tools, kit.settings.most_tools
-    words = prompt("skeleton", "plan_operations").render(
-        theme=fenced("theme", about), plan=fenced("plan", state_text(state)), least=str(least), most=str(most)
+    words = get_prompt("skeleton", "plan_operations").render(
+        theme=fence_text("theme", about), plan=fence_text("plan", format_state(state)), least=str(least), most=str(most)
     )
     reply = await kit.ask(
         "author",
@@ -64,8 +64,8 @@ async def _choose_tools(
     return tuple(OperationPlan(**operation.model_dump()) for operation in reply.operations), reply.time_told_by
 
 
-def _plan_of(theme: ThemeDraft, state: StatePlanReply, operations: tuple[OperationPlan, ...], told_by: str) -> Plan:
-    known = state.time if state.time.rules else TimeReply(due=state.time.due)
+def _build_plan(theme: ThemeDraft, state: StatePlanReply, operations: tuple[OperationPlan, ...], told_by: str) -> Plan:
+    time_reply = state.time if state.time.rules else TimeReply(due=state.time.due)
     return Plan(
         name=state.name,
         introduction=state.introduction,
@@ -73,12 +73,13 @@ def _plan_of(theme: ThemeDraft, state: StatePlanReply, operations: tuple[Operati
         entities=tuple(EntityPlan(**entity.model_dump()) for entity in state.entities),
         rules=tuple(state.rules),
         operations=operations,
-        time=TimePlan(**known.model_dump(), told_by=told_by if known.rules else ""),
+        time=TimePlan(**time_reply.model_dump(), told_by=told_by if time_reply.rules else ""),
     )
 
 
-def theme_text(theme: ThemeDraft) -> str:
-    """A theme as a prompt tells it, with what its source says of tools. Raises Rejected."""
+def format_theme(theme: ThemeDraft) -> str:
+    """Return a theme's text for a prompt, with its source's data on tools. Raise Rejected if it is empty or too
+    long."""
     about = f"{theme.name.strip()}\n{theme.description.strip()}".strip()
     if not about:
         raise Rejected("theme_empty", "The theme has neither name nor description; write a sentence about it.")
@@ -96,7 +97,7 @@ def theme_text(theme: ThemeDraft) -> str:
 
 
 def describe_workflow(flow: Workflow, number: int) -> str:
-    """Return a workflow with its steps, one a line."""
+    """Return a workflow with its steps, one per line."""
     about = f": {' '.join(flow.about.split())}" if flow.about else ""
     steps = "".join(f"\n   - {' '.join(step.split())}" for step in flow.steps)
     return f"{number}. {flow.name}{about}{steps}"

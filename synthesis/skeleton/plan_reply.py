@@ -1,4 +1,4 @@
-"""What an author replies when an environment is planned, and what keeps a reply from becoming a plan."""
+"""Replies of an author who plans an environment, and their validation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EntityReply(PlanReply):
 
 
 class TimeReply(PlanReply):
-    """How time enters: `rules` by number, from 1; `kept_in` is the attribute that holds the day it is."""
+    """Role of time: `rules` by number, from 1; `kept_in` is the attribute that holds the current day."""
 
     rules: list[int] = Field(default_factory=list, max_length=20)
     kept_in: Attribute | Literal[""] = ""
@@ -49,7 +49,7 @@ class TimeReply(PlanReply):
 
 
 class StatePlanReply(PlanReply):
-    """The reply of `plan_state`."""
+    """Reply of `plan_state`."""
 
     name: Title = ""
     """Empty: the theme's."""
@@ -68,27 +68,27 @@ class OperationReply(PlanReply):
 
 
 class OperationsReply(PlanReply):
-    """The reply of `plan_operations`. `time_told_by` names the query that tells the day it is."""
+    """Reply of `plan_operations`. `time_told_by` names the query that returns the current day."""
 
     operations: list[OperationReply] = Field(min_length=1, max_length=100)
     time_told_by: Annotated[str, StringConstraints(max_length=200)] = ""
 
 
-def state_check() -> Callable[[StatePlanReply], None]:
-    """What looks at the replies to one question: that rules speak of days and `time` of none is told once."""
+def make_state_check() -> Callable[[StatePlanReply], None]:
+    """Return a check of the replies to one question; it objects only once if rules mention days and `time` has none."""
     told: list[str] = []
 
-    def check(state: StatePlanReply) -> None:
+    def check_reply(state: StatePlanReply) -> None:
         check_state(state)
         dated = [number for number, rule in enumerate(state.rules, 1) if _TIME.search(rule)]
         if dated and not state.time.rules and not told:
-            told.append(message := _undated(dated))
+            told.append(message := _describe_undated(dated))
             raise InputError(message)
 
-    return check
+    return check_reply
 
 
-def _undated(rules: Sequence[int]) -> str:
+def _describe_undated(rules: Sequence[int]) -> str:
     numbers = ", ".join(map(str, rules))
     return (
         f"rule{'s' * (len(rules) > 1)} {numbers} may depend on the day it is: name in `time` those that do, where that "
@@ -97,11 +97,11 @@ def _undated(rules: Sequence[int]) -> str:
 
 
 def check_state(state: StatePlanReply) -> None:
-    """Raises InputError where entities or attributes stand twice, and where `time` does not say how it enters."""
-    _once([entity.entity for entity in state.entities], "entity")
+    """Raise InputError if entities or attributes are repeated, or if `time` does not define the role of time."""
+    _require_distinct([entity.entity for entity in state.entities], "entity")
     for entity in state.entities:
-        _once(entity.attributes, f"attribute of {entity.entity}")
-    _once([rule.lower() for rule in state.rules], "rule")
+        _require_distinct(entity.attributes, f"attribute of {entity.entity}")
+    _require_distinct([rule.lower() for rule in state.rules], "rule")
     require_rules(state.time.rules, len(state.rules), "time.rules")
     missing = [name for name in ("kept_in", "due") if not getattr(state.time, name)]
     if state.time.rules and missing:
@@ -109,16 +109,16 @@ def check_state(state: StatePlanReply) -> None:
 
 
 def require_rules(numbers: Sequence[int], rules: int, where: str) -> None:
-    """Raises InputError for numbers of rules that there are not."""
+    """Raise InputError for numbers of rules that do not exist."""
     absent = [number for number in numbers if not 1 <= number <= rules]
     if absent:
         raise InputError(f"{where} names rule {absent[0]}; the rules are 1 to {rules}")
 
 
 def check_operations(reply: OperationsReply, least: int, most: int, rules: int) -> None:
-    """Raises InputError with everything that is wrong with names, number and kinds, and with what they point to."""
+    """Raise InputError with all faults of names, number and kinds, and of references."""
     names = [operation.name for operation in reply.operations]
-    wrong = [reason for name in names if (reason := name_problem(name))]
+    wrong = [reason for name in names if (reason := find_name_problem(name))]
     queries = [operation.name for operation in reply.operations if operation.kind == "query"]
     if reply.time_told_by and reply.time_told_by not in queries:
         wrong.append(f"time_told_by names {reply.time_told_by[:NAME_CHARS]!r}, which is no query among the operations")
@@ -129,26 +129,26 @@ def check_operations(reply: OperationsReply, least: int, most: int, rules: int) 
             wrong.append(f"no operation has the kind {kind!r}")
     if wrong:
         raise InputError("; ".join(wrong[:8]))
-    _once(names, "operation")
+    _require_distinct(names, "operation")
     for operation in reply.operations:
         require_rules(operation.rules, rules, f"the operation {operation.name}")
 
 
-def name_problem(name: str) -> str:
-    """Why a tool cannot have this name, or an empty text."""
-    shown = f"{name[:NAME_CHARS]!r}"
+def find_name_problem(name: str) -> str:
+    """Return why a tool cannot have this name; empty if it can."""
+    shown_name = f"{name[:NAME_CHARS]!r}"
     if len(name) > NAME_CHARS:
-        return f"the name {shown}… is longer than {NAME_CHARS} characters"
+        return f"the name {shown_name}… is longer than {NAME_CHARS} characters"
     if not _SNAKE.fullmatch(name):
-        return f"{shown} is no name in snake_case (lower-case words joined by single underscores)"
+        return f"{shown_name} is no name in snake_case (lower-case words joined by single underscores)"
     if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in dir(builtins):
-        return f"{shown} is a word of Python; say what it acts on as well"
+        return f"{shown_name} is a word of Python; say what it acts on as well"
     if name in RUNTIME_NAMES:
-        return f"{shown} is reserved by the runtime; say what it acts on as well"
+        return f"{shown_name} is reserved by the runtime; say what it acts on as well"
     return ""
 
 
-def _once(names: Sequence[str], what: str) -> None:
+def _require_distinct(names: Sequence[str], what: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"each {what} must stand once; these stand twice: {', '.join(repr(n) for n in twice[:5])}")

@@ -1,4 +1,4 @@
-"""A plan as prompts show it."""
+"""Text of a plan for prompts."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from synthesis.drafts import OperationPlan, Plan
 from synthesis.skeleton.plan_reply import StatePlanReply
 
 
-def state_text(state: StatePlanReply | Plan) -> str:
-    """State space, rules and how time enters."""
-    return "\n".join(_state_lines(state))
+def format_state(state: StatePlanReply | Plan) -> str:
+    """Return state space, rules and the role of time."""
+    return "\n".join(_iter_state_lines(state))
 
 
-def plan_text(plan: Plan, *, brief: bool = False) -> str:
-    """The whole plan; with `brief` operations are told by their names alone."""
-    lines = [state_text(plan)]
+def format_plan(plan: Plan, *, brief: bool = False) -> str:
+    """Return the whole plan; with `brief` operations are given only by their names."""
+    lines = [format_state(plan)]
     if plan.time.told_by:
         lines.append(f"{plan.time.told_by} tells it.")
     if brief:
         names = ", ".join(f"{one.name} ({one.kind})" for one in plan.operations)
         return "\n".join(lines) + f"\n\nOperations: {names}"
-    operations = "\n".join(operation_text(one) for one in plan.operations)
+    operations = "\n".join(format_operation(one) for one in plan.operations)
     return "\n".join(lines) + f"\n\nOperations:\n{operations}"
 
 
-def operation_text(one: OperationPlan) -> str:
-    """One operation, with the rules that it keeps to."""
-    kept = f" (rule{'s' * (len(one.rules) > 1)} {', '.join(map(str, one.rules))})" if one.rules else ""
-    return f"- {one.name} ({one.kind}): {one.description}{kept}"
+def format_operation(one: OperationPlan) -> str:
+    """Return one operation, with the rules that it follows."""
+    rule_text = f" (rule{'s' * (len(one.rules) > 1)} {', '.join(map(str, one.rules))})" if one.rules else ""
+    return f"- {one.name} ({one.kind}): {one.description}{rule_text}"
 
 
-def _state_lines(state: StatePlanReply | Plan) -> Iterator[str]:
+def _iter_state_lines(state: StatePlanReply | Plan) -> Iterator[str]:
     yield from (f"Environment: {state.name}", state.introduction, "", "State:")
     for entity in state.entities:
         yield f"- {entity.entity} ({', '.join(entity.attributes)}): {entity.description}"

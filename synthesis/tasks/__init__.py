@@ -1,47 +1,48 @@
-"""Tasks (EnvScaler 4.2, 4.3): from a user's words to a verifier that an audit trusts, and what teachers make of them.
+"""Tasks (EnvScaler 4.2, 4.3): from a user's words to an audited verifier, and the teacher's attempts.
 
-What an item may end as (`Rejected.reason`), where the author was asked again and it stayed so:
+Reasons for which an item is rejected (`Rejected.reason`), even after the author was asked again:
 
 | stage | reason | means |
 |---|---|---|
-| every one | `state_invalid` | the scenario's state does not start any more |
+| all | `state_invalid` | the scenario's state does not start any more |
 | instruction | `names_a_tool` | the instruction names a tool, a field or an internal id |
 | instruction | `answer_form` | the answer form or its expected values do not hold together |
-| checklist | `checklist_repeats` | two items say the same |
+| checklist | `checklist_repeats` | two items are the same |
 | checklist | `answer_unjudged` | no item names a field of the answer that has no expected value |
-| checklist, audit | `frame_invalid` | what the author declares free is no place of the state |
+| checklist, audit | `frame_invalid` | a place that the author declares free is not in the state |
 | checks | `check_invalid` | a function has another form, or at the start raises or gives no boolean |
-| checks | `check_never_varies` | a function looks at nothing that changes, or always returns the same |
+| checks | `check_never_varies` | a function reads nothing that changes, or always returns the same |
 | checks, audit | `no_goal_check` | every check holds before anything is done |
 | audit | `red_audit` | still red after one repair, or the repair stayed unfit; the message names the faults |
 | audit | `cannot_be_audited` | the program no longer starts, or its state has no encoding |
 | filter | `infra_error` | the attempt was not finished |
-| filter | `program_error` | the environment's program brought the attempt to an end |
+| filter | `program_error` | the environment's program ended the attempt |
 | filter | `user_error` | the simulated user's words could not be used, even when asked again |
-| filter | `invalid_format` | calls that are none, or of unknown tools, or turns that hold nothing of use |
-| filter | `cut_turn` | a turn was broken off at the limit of tokens, or for repeating itself without end |
-| filter | `impossible_task` | a judge says that the task cannot be done, and why |
-| filter | `user_fault` | a judge quotes where the user contradicts its intent, invents or leaves out |
+| filter | `invalid_format` | unreadable calls, calls of unknown tools, or turns without any use |
+| filter | `cut_turn` | a turn was cut off at the limit of tokens, or for endless repetition |
+| filter | `impossible_task` | a judge explains why the task cannot be done |
+| filter | `user_fault` | a judge quotes a user who contradicts its intent, invents or omits facts |
 | filter | `not_solved` | it earned less than `least_reward` |
 | filter | `action_range` | fewer or more actions than asked for |
 
-A task that none of the teacher's runs solved goes to repair as well; what stays unsolved is not rejected: it keeps no
-reference, a note says so, and its audit is `unproven`. The filters are in the order in which trajectories meet them.
+A task that none of the teacher's runs solved goes to repair as well; if it stays unsolved, it is not rejected: it has
+no reference, a note reports it, and its audit is `unproven`. The filters are in the order in which trajectories meet
+them.
 
-Each stage constructs the scenario's state anew (`task_context.py`): checks and prompts see what the program makes of
-it. `instruction.py` asks for the task and `leak.py` for names that a user cannot know; `checklist.py` for conditions;
-`checks.py` for a function each: `check_source.py` reads its form, the sandbox runs it on the start and on the states
-of `damaged_states.py`. `author_form.py` looks at the answer forms that authors write; the checks of a form are made by
-code. `reference_search.py` has the teacher try k times and executes the shortest solution again, without acts that
-change nothing (`minimal_reference.py`); `submitted_values.py` says where runs submitted what was not expected, and
-`solver_runs.py` keeps all k runs beside the task.
-`task_frame.py` says what may change at all. `audit_repair.py` audits, and `known_ways.py` looks for calls that no check
-misses and runs that the frame refuses. What is red, or was not solved, goes to the author once (`repair_prompt.py`,
-`repair_form.py`), and the teacher's stored attempts are judged anew. What was read well but stays unacceptable is
-`Unfit`, and becomes Rejected.
+Each stage constructs the scenario's state anew (`task_context.py`): checks and prompts read the state that the program
+makes of it. `instruction.py` asks for the task and `leak.py` finds names that a user cannot know; `checklist.py` asks
+for conditions; `checks.py` for a function each: `check_source.py` reads its form, the sandbox runs it on the start and
+on the states of `damaged_states.py`. `author_form.py` validates the answer forms of authors; the checks of a form are
+made by code. `reference_search.py` has the teacher try k times and executes the shortest solution again, without acts
+that change nothing (`minimal_reference.py`); `submitted_values.py` reports unexpected submitted values, and
+`solver_runs.py` stores all k runs with the task.
 
-`withheld.py` makes variants of a task that take away a tool which it needs, and says why
-others cannot be taken. `teacher.py` makes an attempt with the teacher, `trajectory_filters.py` says whether it is worth
-training on: filters in a fixed order, those without a judge on `AttemptFacts`, the judge's two questions (possible?
-facts made up?) between.
+`task_frame.py` defines the allowed changes. `audit_repair.py` audits, and `known_ways.py` finds calls whose absence no
+check notices and runs that the frame refuses. A red or unsolved task goes to the author once (`repair_prompt.py`,
+`repair_form.py`), and the teacher's stored attempts are judged anew. A readable but unacceptable reply is `Unfit`, and
+becomes Rejected.
+
+`withheld.py` makes variants of a task without a tool that it needs, and explains why others are unsuitable.
+`teacher.py` makes an attempt with the teacher, `trajectory_filters.py` selects those worth training on: filters in a
+fixed order, those without a judge on `AttemptFacts`, the judge's two questions (possible? invented facts?) between.
 """

@@ -1,4 +1,4 @@
-"""Answer forms as authors write them, in an instruction's reply or in a repair: what is refused, and what is shown."""
+"""Answer forms written by authors, in an instruction's reply or in a repair: their validation and their text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from synthesis.contracts import AnswerField
 from synthesis.errors import FormatError
-from synthesis.formats.answer_form import describe_type, form_record, read_expected, read_form
+from synthesis.formats.answer_form import describe_type, read_expected, read_form, serialize_form
 from synthesis.tasks.task_context import Unfit
 
 INVALID = "answer_form"
@@ -17,10 +17,10 @@ LEAST_CHARS = 3
 
 
 def require_form(form: Sequence[AnswerField], expected: Mapping[str, Any], place: str) -> None:
-    """Raises Unfit that names the field and what is wrong with it."""
+    """Raise Unfit that names the field and its fault."""
     if expected and not form:
         raise Unfit(INVALID, f"{place} has expected values, but no answer form that asks for them")
-    raw = form_record(form, expected)
+    raw = serialize_form(form, expected)
     try:
         read_expected(raw, read_form(raw, place), place)
     except FormatError as error:
@@ -28,24 +28,24 @@ def require_form(form: Sequence[AnswerField], expected: Mapping[str, Any], place
     for field in form:
         if not field.description.strip():
             raise Unfit(INVALID, f"{field.name}: say in its description, in the user's words, what is asked")
-        told = find_told_values(field.description, [field], expected)
-        if told:
-            raise Unfit(INVALID, f"{field.name}: its description gives the expected value away: {told[0]}")
+        leaked = find_leaked_values(field.description, [field], expected)
+        if leaked:
+            raise Unfit(INVALID, f"{field.name}: its description gives the expected value away: {leaked[0]}")
 
 
-def find_told_values(text: str, form: Sequence[AnswerField], expected: Mapping[str, Any]) -> list[str]:
-    """Return what of the expected values stands in a text, as `35.10 (credit)`. What is chosen among may be named."""
-    asked = [field.name for field in form if field.type != "enumeration" and field.name in expected]
-    return [f"{written} ({name})" for name in asked for written in _find_written(text, expected[name])]
+def find_leaked_values(text: str, form: Sequence[AnswerField], expected: Mapping[str, Any]) -> list[str]:
+    """Return the expected values that occur in a text, as `35.10 (credit)`. Choices of enumerations may be named."""
+    field_names = [field.name for field in form if field.type != "enumeration" and field.name in expected]
+    return [f"{written} ({name})" for name in field_names for written in _find_written_values(text, expected[name])]
 
 
-def open_fields(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> tuple[AnswerField, ...]:
+def list_open_fields(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> tuple[AnswerField, ...]:
     """Return the fields without an expected value: a condition must judge each."""
     return tuple(field for field in form if field.name not in expected)
 
 
 def describe_fields(fields: Sequence[AnswerField]) -> str:
-    """Return the fields as authors of conditions and checks are told them, one a line."""
+    """Return the fields for authors of conditions and checks, one per line."""
     return "\n".join(f"- `{field.name}` ({describe_type(field)}): {field.description}" for field in fields)
 
 
@@ -53,20 +53,22 @@ def describe_form(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> s
     """Return form and expected values as an author would write them in a repair."""
     if not form:
         return "there is none"
-    lines = "".join(f"\n {field!r}," for field in form_record(form, expected)["answer_form"])
+    lines = "".join(f"\n {field!r}," for field in serialize_form(form, expected)["answer_form"])
     return f"FORM = [{lines}\n]\nEXPECTED = {dict(expected)!r}"
 
 
-def _find_written(text: str, value: Any) -> Iterator[str]:
-    """Yield the ways of writing a value, or one inside it, that stand in a text as words of their own."""
+def _find_written_values(text: str, value: Any) -> Iterator[str]:
+    """Yield the spellings of a value, or of one inside it, that occur in a text as separate words."""
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _find_written(text, inner)
+            yield from _find_written_values(text, inner)
         return
     if isinstance(value, bool) or value is None:
         return
-    ways = [value] if isinstance(value, str) else [f"{value:.2f}", f"{value:g}", f"{value:,}"]
-    for way in dict.fromkeys(ways):
-        if len(way) >= LEAST_CHARS and re.search(rf"(?<![\w.]){re.escape(way)}(?!\w|\.\d)", text, re.IGNORECASE):
-            yield way
+    spellings = [value] if isinstance(value, str) else [f"{value:.2f}", f"{value:g}", f"{value:,}"]
+    for spelling in dict.fromkeys(spellings):
+        if len(spelling) >= LEAST_CHARS and re.search(
+            rf"(?<![\w.]){re.escape(spelling)}(?!\w|\.\d)", text, re.IGNORECASE
+        ):
+            yield spelling
             return

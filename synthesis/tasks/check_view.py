@@ -1,9 +1,9 @@
-"""What the author of one check is shown of the state: the part that its condition names."""
+"""Part of the state shown to the author of one check: the records that its condition names."""
 
 from __future__ import annotations
 
-from synthesis.assessment.cases import size_of
-from synthesis.assessment.state_view import fitting, texts_of
+from synthesis.assessment.cases import count_json_chars
+from synthesis.assessment.state_view import collect_texts, fit_state
 from synthesis.contracts import State
 
 STATE_CHARS = 1_800
@@ -12,20 +12,20 @@ EXAMPLES = 2
 """So many records of each collection are shown that the condition does not name."""
 
 
-def state_for(start: State, condition: str) -> State:
-    """The part of a state that one condition is about; what is left out of a collection is counted."""
-    if size_of(start) <= STATE_CHARS:
+def select_state_part(start: State, condition: str) -> State:
+    """Return the part of a state that one condition is about; omitted parts of collections are counted."""
+    if count_json_chars(start) <= STATE_CHARS:
         return start
-    named = {text for text in texts_of(start) if _tells_apart(text) and _stands_in(text, condition)}
-    return fitting(start, (), named | _linked(start, named), STATE_CHARS, EXAMPLES)
+    named_texts = {text for text in collect_texts(start) if _is_distinctive(text) and _is_word_in(text, condition)}
+    return fit_state(start, (), named_texts | _collect_linked_keys(start, named_texts), STATE_CHARS, EXAMPLES)
 
 
-def _tells_apart(text: str) -> bool:
-    """Whether a text is more than a word for a kind or a status, which many records share."""
+def _is_distinctive(text: str) -> bool:
+    """Return whether a text is more than a word for a kind or a status, which many records share."""
     return len(text) > 1 and not (text.islower() and text.replace("_", "").isalpha())
 
 
-def _stands_in(text: str, condition: str) -> bool:
+def _is_word_in(text: str, condition: str) -> bool:
     at = condition.find(text)
     if at < 0:
         return False
@@ -33,15 +33,15 @@ def _stands_in(text: str, condition: str) -> bool:
     return not any(sign.isalnum() for sign in around)
 
 
-def _linked(start: State, named: set[str]) -> set[str]:
-    """The keys of the records that are named, and those by which these name others."""
+def _collect_linked_keys(start: State, named: set[str]) -> set[str]:
+    """Return the keys of the named records, and of those to which they refer."""
     keys = {key: value for part in start.values() if isinstance(part, dict) for key, value in part.items()}
-    found: set[str] = set()
+    linked_keys: set[str] = set()
     for key, record in keys.items():
         values = set(record.values()) if _is_flat(record) else set()
         if key in named or values & named:
-            found |= {key, *(value for value in values if value in keys)}
-    return found
+            linked_keys |= {key, *(value for value in values if value in keys)}
+    return linked_keys
 
 
 def _is_flat(record: object) -> bool:

@@ -1,4 +1,4 @@
-"""States that no agent would leave behind: what a guard that looks at anything at all ought to notice."""
+"""Damaged states that no agent would leave behind: any effective guard must notice them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from synthesis.contracts import State
 EXTRA = "x-extra"
 
 
-def damaged(start: State) -> list[State]:
-    """Encoded states that differ from the start everywhere, each in another way; keys of the state itself stay."""
-    ways: tuple[Callable[[Any], Any], ...] = (_emptied, _altered, _extended, _shortened)
-    return [{key: way(copy.deepcopy(value)) for key, value in start.items()} for way in ways]
+def build_damaged_states(start: State) -> list[State]:
+    """Return encoded states that differ from the start everywhere, each in another way; keys of the state itself
+    stay."""
+    damages: tuple[Callable[[Any], Any], ...] = (_empty_value, _alter_value, _extend_value, _shorten_value)
+    return [{key: way(copy.deepcopy(value)) for key, value in start.items()} for way in damages]
 
 
-def _emptied(value: Any) -> Any:
-    if _tagged(value):
+def _empty_value(value: Any) -> Any:
+    if _is_tagged(value):
         return value
     return type(value)() if isinstance(value, dict | list) else value
 
 
-def _altered(value: Any) -> Any:
-    """Every number one more, every text a letter longer, every yes a no. Tagged values stay well formed."""
-    if _tagged(value):
+def _alter_value(value: Any) -> Any:
+    """Increment every number, lengthen every text by a letter, negate every boolean. Tagged values stay well formed."""
+    if _is_tagged(value):
         return value
     if isinstance(value, dict):
-        return {key: _altered(item) for key, item in value.items()}
+        return {key: _alter_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_altered(item) for item in value]
+        return [_alter_value(item) for item in value]
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -38,27 +39,27 @@ def _altered(value: Any) -> Any:
     return f"{value or ''}x"
 
 
-def _extended(value: Any) -> Any:
-    """Every collection with one more: a copy of its last record, or an empty one."""
-    if _tagged(value):
+def _extend_value(value: Any) -> Any:
+    """Extend every collection by one: a copy of its last record, or an empty one."""
+    if _is_tagged(value):
         return value
     if isinstance(value, dict):
-        inner = {key: _extended(item) for key, item in value.items()}
+        inner = {key: _extend_value(item) for key, item in value.items()}
         last: Any = next(reversed(value.values()), {})
         return inner | ({EXTRA: last} if all(isinstance(item, dict) for item in value.values()) else {})
     if isinstance(value, list):
-        return [*map(_extended, value), value[-1] if value else {}]
+        return [*map(_extend_value, value), value[-1] if value else {}]
     return value
 
 
-def _shortened(value: Any) -> Any:
-    """Every collection without its last."""
-    if not value or _tagged(value):
+def _shorten_value(value: Any) -> Any:
+    """Drop the last item of every collection."""
+    if not value or _is_tagged(value):
         return value
     if isinstance(value, dict):
         return dict(list(value.items())[:-1])
     return value[:-1] if isinstance(value, list) else value
 
 
-def _tagged(value: Any) -> bool:
+def _is_tagged(value: Any) -> bool:
     return isinstance(value, dict) and any(key.startswith("$") for key in value)

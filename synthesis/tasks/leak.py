@@ -1,7 +1,7 @@
-"""Instructions in a user's words: what a user cannot know, because it is a name inside the system.
+"""Leaks in instructions: names inside the system, which a user cannot know.
 
-A name counts where it cannot be taken for an ordinary word: it is spelled like code (`waiting_list`, `WaitingEntry`),
-stands in code quotes or before a bracket, or is called a tool. `status` alone is a word that people use. Ids that are
+A name counts if it cannot be mistaken for an ordinary word: it is spelled like code (`waiting_list`, `WaitingEntry`),
+occurs in code quotes or before a bracket, or is called a tool. `status` alone is a word that people use. Ids that are
 printed on paper (`A-113`, `PAT1002`) may be known to a user; machine-made ones (`usr_17`, a UUID) are not.
 """
 
@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from synthesis.assessment.environments import view_of
-from synthesis.assessment.truncated_names import schema_words
+from synthesis.assessment.environments import build_view
+from synthesis.assessment.truncated_names import iter_schema_words
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from synthesis.formats.records import EnvironmentRecord
@@ -52,62 +52,64 @@ _KNOWN_FIELDS = frozenset(
 
 
 class Leak(Frozen):
-    """`word` as it stands in the instruction."""
+    """Name that leaked: `word` as it occurs in the instruction."""
 
     word: str
     kind: LeakKind
 
 
 class Names(Frozen):
-    """What is named inside a system, normalised to lower-case words joined by `_`."""
+    """Names inside a system, normalised to lower-case words joined by `_`."""
 
     tools: frozenset[str]
     fields: frozenset[str]
     ids: frozenset[str]
 
 
-def names_of(record: EnvironmentRecord, state: Mapping[str, Any]) -> Names:
-    """Tools; parameters, state keys, fields and planned names; ids of records that only the system uses."""
-    tools = view_of(record).program.tools
+def collect_names(record: EnvironmentRecord, state: Mapping[str, Any]) -> Names:
+    """Return tools; parameters, state keys, fields and planned names; ids of records that only the system uses."""
+    tools = build_view(record).program.tools
     fields = {record.class_name, *state}
     for tool in tools:
         fields |= set(tool.parameters.get("properties", {}))
-    fields |= {word for word, _place, _entity in schema_words(record.state_schema)}
-    inner, ids = _inside(state)
-    groups = (frozenset(map(_normal, names)) - {""} for names in ({tool.name for tool in tools}, fields | inner, ids))
-    named, others, internal = groups
-    return Names(tools=named, fields=others - named, ids=internal)
+    fields |= {word for word, _place, _entity in iter_schema_words(record.state_schema)}
+    inner, ids = _collect_state_names(state)
+    groups = (
+        frozenset(map(_normalize_name, names)) - {""} for names in ({tool.name for tool in tools}, fields | inner, ids)
+    )
+    tool_names, others, internal = groups
+    return Names(tools=tool_names, fields=others - tool_names, ids=internal)
 
 
-def leaks(instruction: str, names: Names) -> list[Leak]:
-    """What of a system's names stands in an instruction, in its order, each once."""
+def find_leaks(instruction: str, names: Names) -> list[Leak]:
+    """Return the names of a system that occur in an instruction, in its order, each once."""
     by_place: dict[tuple[int, str], Leak] = {}
     text = "".join(c for c in unicodedata.normalize("NFKC", instruction) if unicodedata.category(c) != "Cf")
-    for place, word, code in _candidates(text):
-        kind = _kind(word, code, names)
+    for place, word, code in _iter_candidates(text):
+        kind = _get_leak_kind(word, code, names)
         if kind:
             by_place.setdefault((place, word), Leak(word=word, kind=kind))
     for match in _NAMED.finditer(text):
         words = match[1].replace("-", " ").split()
         called = [" ".join(words[start:]) for start in range(len(words))]
         for word in called:
-            if _normal(word) in names.tools:
+            if _normalize_name(word) in names.tools:
                 by_place.setdefault((match.start(1), word), Leak(word=word, kind="tool"))
     ordered = [by_place[key] for key in sorted(by_place)]
     return list({leak.word: leak for leak in ordered}.values())
 
 
 def require_no_leak(instruction: str, names: Names) -> None:
-    """Raises InputError with what leaked."""
-    leaked = leaks(instruction, names)
+    """Raise InputError with the leaked names."""
+    leaked = find_leaks(instruction, names)
     if leaked:
-        told = ", ".join(f"{leak.word[:80]!r} ({WORDS[leak.kind]})" for leak in leaked[:TOLD])
-        raise InputError(f"the instruction names what a user cannot know: {told}. Say it in the words of a user")
+        leak_texts = ", ".join(f"{leak.word[:80]!r} ({WORDS[leak.kind]})" for leak in leaked[:TOLD])
+        raise InputError(f"the instruction names what a user cannot know: {leak_texts}. Say it in the words of a user")
 
 
-def _kind(word: str, code: bool, names: Names) -> LeakKind | None:
-    """What a word is inside the system; a plain word only counts where it is set as code."""
-    normal = _normal(word)
+def _get_leak_kind(word: str, code: bool, names: Names) -> LeakKind | None:
+    """Return the kind of a word inside the system; a plain word only counts if it is set as code."""
+    normal = _normalize_name(word)
     if _MACHINE.fullmatch(word):
         return "id"
     if not code and "_" not in normal:
@@ -119,8 +121,8 @@ def _kind(word: str, code: bool, names: Names) -> LeakKind | None:
     return "field" if normal in names.fields else None
 
 
-def _candidates(text: str) -> Iterator[tuple[int, str, bool]]:
-    """(place, word, whether it is set as code) of all that could be a name."""
+def _iter_candidates(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield (place, word, whether it is set as code) of all that could be a name."""
     yield from ((match.start(), match[0], False) for match in _TOKEN.finditer(text))
     yield from ((match.start(), match[0], True) for match in _MACHINE.finditer(text))
     yield from ((match.start(1), match[1], True) for match in _CALLED.finditer(text))
@@ -128,13 +130,13 @@ def _candidates(text: str) -> Iterator[tuple[int, str, bool]]:
         yield from ((match.start(1), word[0], True) for word in _WORD.finditer(match[1]))
 
 
-def _normal(name: str) -> str:
-    """`cancelOrder`, `cancel order` and `cancel_order` are one name."""
+def _normalize_name(name: str) -> str:
+    """Return the normal form: `cancelOrder`, `cancel order` and `cancel_order` are one name."""
     return "_".join(part.lower() for part in _PARTS.findall(name))
 
 
-def _inside(state: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """(names of fields, ids that no record shows to people) below a state's keys."""
+def _collect_state_names(state: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Return names of fields, and ids that no record shows to people, below a state's keys."""
     fields: set[str] = set()
     ids: set[str] = set()
     waiting: list[Any] = list(state.values())
@@ -144,24 +146,26 @@ def _inside(state: Mapping[str, Any]) -> tuple[set[str], set[str]]:
             waiting += value
         elif isinstance(value, dict) and value:
             if all(isinstance(item, dict) for item in value.values()):
-                ids |= {key for key, item in value.items() if _internal(key) and key not in _shown(item)}
+                ids |= {
+                    key for key, item in value.items() if _is_internal_id(key) and key not in _list_shown_values(item)
+                }
             else:
                 fields |= set(value)
-                own = (item for key, item in value.items() if key == "id" or key.endswith("_id"))
-                shown = _shown(value)
+                own_ids = (item for key, item in value.items() if key == "id" or key.endswith("_id"))
+                shown_values = _list_shown_values(value)
                 ids |= {
                     record_id
-                    for record_id in own
-                    if isinstance(record_id, str) and _internal(record_id) and record_id not in shown
+                    for record_id in own_ids
+                    if isinstance(record_id, str) and _is_internal_id(record_id) and record_id not in shown_values
                 }
             waiting += value.values()
     return fields, ids
 
 
-def _internal(key: str) -> bool:
-    """Whether an id looks as only programs write it: `usr_17`, `check_up`."""
+def _is_internal_id(key: str) -> bool:
+    """Return whether an id looks as only programs write it: `usr_17`, `check_up`."""
     return "_" in key.strip("_")
 
 
-def _shown(record: Mapping[str, Any]) -> set[str]:
+def _list_shown_values(record: Mapping[str, Any]) -> set[str]:
     return {value for key, value in record.items() if key in _KNOWN_FIELDS and isinstance(value, str)}

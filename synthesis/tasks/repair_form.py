@@ -1,5 +1,7 @@
-"""The form in which an author repairs how a task is judged: one block of code, each function below its condition, and
-above them what else is to change (`FREE`, `NOT_ASKED`, `FORM`, `EXPECTED`)."""
+"""Form of an author's repair of a task's verifier: one block of code, each function below its condition.
+
+Other changes are assigned above them (`FREE`, `NOT_ASKED`, `FORM`, `EXPECTED`).
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,9 @@ class RepairedCheck(AuthorReply):
 
 
 class RepairReply(AuthorReply):
-    """What the author replies: all conditions with all functions, also those that stay; of the rest what changes.
+    """Reply of the author: all conditions with all functions, including unchanged ones; of the rest only changes.
 
-    `not_asked` are numbers of calls, from 1, that do what the task does not ask for.
+    `not_asked` are numbers of calls, from 1, that the task does not ask for.
     """
 
     checks: tuple[RepairedCheck, ...] = Field(min_length=1, max_length=MOST)
@@ -43,7 +45,7 @@ class RepairReply(AuthorReply):
 
 
 def read_repair(source: str) -> RepairReply:
-    """The repair in a block of code. Raises InputError."""
+    """Return the repair in a block of code. Raise InputError if it is malformed."""
     places = list(_CONDITION.finditer(source))
     if not places:
         raise InputError("no line begins with `# Condition: `; write one above each function")
@@ -60,18 +62,18 @@ def read_repair(source: str) -> RepairReply:
 
 
 def _read_head(head: str) -> dict[str, Any]:
-    """What is assigned above the first condition, by field of the reply."""
+    """Return the values assigned above the first condition, by field of the reply."""
     try:
-        tree = syntax.parse(head)
+        tree = syntax.parse_module(head)
     except syntax.UNREADABLE:
         raise InputError("what stands above the first condition is no Python") from None
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in tree.body:
         target = part.targets[0] if isinstance(part, ast.Assign) else None
         if isinstance(part, ast.Assign) and isinstance(target, ast.Name) and target.id in _HEAD:
             try:
-                found[_HEAD[target.id]] = syntax.literal(ast.get_source_segment(head, part.value) or "")
+                values[_HEAD[target.id]] = syntax.read_literal(ast.get_source_segment(head, part.value) or "")
             except (*syntax.UNREADABLE, TypeError):
                 message = f"{target.id} must be a plain Python value, without anything that is computed"
                 raise InputError(message) from None
-    return found
+    return values

@@ -1,5 +1,7 @@
-"""Frames of drafted tasks (ours): from the executed reference, what the author declares free, and the teacher's other
-solved runs where the author allows other right ways."""
+"""Frames of drafted tasks (ours): from the executed reference and the places that the author declares free.
+
+The teacher's other solved runs widen them if the author allows other right ways.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,17 @@ from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import Unfit, World
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.frame import widen, widenings
-from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.verifiers.frame import find_widenings, widen_frame
+from synthesis.verifiers.reference_frame import build_reference_frame
 
 MOST_FREE = 40
 INVALID = "frame_invalid"
 
 
 class FreePlace(AuthorReply):
-    """A place that the author declares free: a path as in `Allowance`, for `+` and `-` how many, for a field perhaps
-    the values that the task leaves open, and why."""
+    """Place that the author declares free: a path as in `Allowance`, a number for `+` and `-`, possibly the values of a
+    field that the task leaves open, and the reason.
+    """
 
     path: Annotated[str, StringConstraints(strip_whitespace=True, min_length=2, max_length=300, pattern=r"^/")]
     most: int | None = Field(default=None, ge=1, le=10_000)
@@ -37,8 +40,8 @@ class FreePlace(AuthorReply):
     reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=5, max_length=400)]
 
 
-def allowances(places: Iterable[FreePlace], start: State) -> tuple[Allowance, ...]:
-    """The author's places as a frame takes them. Raises Unfit: a place that the state does not have."""
+def build_allowances(places: Iterable[FreePlace], start: State) -> tuple[Allowance, ...]:
+    """Return the author's places as allowances of a frame. Raise Unfit for a place that the state does not have."""
     free = []
     for place in places:
         top = place.path.split("/")[1].replace("~1", "/").replace("~0", "~")
@@ -51,25 +54,25 @@ def allowances(places: Iterable[FreePlace], start: State) -> tuple[Allowance, ..
     return tuple(free)
 
 
-async def framed(kit: Kit, world: World, task: TaskDraft, others: Sequence[Reference] = ()) -> TaskDraft:
-    """The task with the frame of its reference; without a reference, or `frames` in the settings, it has none.
+async def add_frame(kit: Kit, world: World, task: TaskDraft, others: Sequence[Reference] = ()) -> TaskDraft:
+    """Return the task with the frame of its reference; without a reference, or `frames` in the settings, it has none.
 
-    `others` are further runs that earned everything by the checks: they widen it where the author said that another
-    right way may change other things, and are only noted where not. Raises InfrastructureError.
+    `others` are further runs that earned the full reward by the checks: they widen it if the author declared that
+    another right way may change other things, otherwise they are only noted. Raise InfrastructureError.
     """
     if task.reference is None or not kit.settings.frames:
         return task.model_copy(update={"frame": None})
-    return await kit.run(_framed, kit.sandbox, world, task, others)
+    return await kit.run(_build_frame, kit.sandbox, world, task, others)
 
 
-def _framed(sandbox: Sandbox, world: World, task: TaskDraft, others: Sequence[Reference]) -> TaskDraft:
-    subject = unframed(world, task, task.reference)
+def _build_frame(sandbox: Sandbox, world: World, task: TaskDraft, others: Sequence[Reference]) -> TaskDraft:
+    subject = build_unframed_subject(world, task, task.reference)
     try:
-        frame = reference_frame(sandbox, subject)
+        frame = build_reference_frame(sandbox, subject)
     except InputError as error:
         return task.model_copy(update={"frame": None, "notes": (*task.notes, f"It has no frame. {error}")})
-    known = [item for item in task.frame.allowances if item.source == "run"] if task.frame is not None else []
-    frame = widen(frame, [*task.free, *known])
+    run_allowances = [item for item in task.frame.allowances if item.source == "run"] if task.frame is not None else []
+    frame = widen_frame(frame, [*task.free, *run_allowances])
     notes: list[str] = []
     for number, other in enumerate(others, 1):
         run = run_calls(sandbox, subject, other.calls, world.start)
@@ -77,14 +80,16 @@ def _framed(sandbox: Sandbox, world: World, task: TaskDraft, others: Sequence[Re
             continue
         why = f"Another run of the teacher (number {number}) earned everything by the checks and changes this; "
         why += "the author allows other right ways."
-        more = widenings(frame, world.start, run.state, source="run", reason=why)
-        if more and task.other_ways:
-            frame = widen(frame, more)
-        elif more:
-            notes.append(f"Another run of the teacher earned everything by the checks, but changed {more[0].path}.")
+        new_allowances = find_widenings(frame, world.start, run.state, source="run", reason=why)
+        if new_allowances and task.other_ways:
+            frame = widen_frame(frame, new_allowances)
+        elif new_allowances:
+            notes.append(
+                f"Another run of the teacher earned everything by the checks, but changed {new_allowances[0].path}."
+            )
     return task.model_copy(update={"frame": frame, "notes": (*task.notes, *dict.fromkeys(notes))})
 
 
-def unframed(world: World, task: TaskDraft, reference: Reference | None) -> Subject:
-    """The task as its checks alone judge it."""
+def build_unframed_subject(world: World, task: TaskDraft, reference: Reference | None) -> Subject:
+    """Return the task as judged by its checks alone."""
     return world.subject(task, reference).with_frame(None)

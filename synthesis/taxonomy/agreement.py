@@ -1,4 +1,4 @@
-"""The distance of two nodes of a tree, and how far the labels of one item lie apart."""
+"""Distance of two nodes of a tree, and disagreement of the labels of one item."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LEVELS = 3
 """How deep the taxonomy is, and so how finely two labels can part."""
 
 
-def shared_levels(one: Path, other: Path) -> int:
-    """How many levels two paths have in common, from the first down."""
+def count_shared_levels(one: Path, other: Path) -> int:
+    """Return how many levels two paths have in common, from the first down."""
     shared = 0
     for left, right in zip(one, other, strict=False):
         if left != right:
@@ -23,21 +23,23 @@ def shared_levels(one: Path, other: Path) -> int:
     return shared
 
 
-def tree_distance(one: Path, other: Path, levels: int = LEVELS) -> float:
-    """0 for the same node, else the share of the tree's levels that the two do not have in common: 1 for none of them.
+def compute_tree_distance(one: Path, other: Path, levels: int = LEVELS) -> float:
+    """Return 0 for the same node, else the share of the tree's levels that the two do not have in common: 1 for no
+    common one.
 
     A node and one below it are apart as well: naming the branch is not naming the leaf. It is the mean over the levels
-    of "another ancestor there?", where a path that ends early is another. It is a metric, even an ultrametric: `a` and
-    `c` share at least the fewer of the levels that `a`, `b` and `b`, `c` share, so d(a, c) <= max(d(a, b), d(b, c)).
+    of "another ancestor there?", in which a path that ends early counts as another. It is a metric, even an
+    ultrametric: `a` and `c` share at least the fewer of the levels that `a`, `b` and `b`, `c` share, so d(a, c) <=
+    max(d(a, b), d(b, c)).
     """
     if max(len(one), len(other)) > levels:
         raise ValueError(f"A path of {max(len(one), len(other))} steps does not fit into a tree of {levels} levels.")
-    return 0.0 if one == other else 1.0 - shared_levels(one, other) / levels
+    return 0.0 if one == other else 1.0 - count_shared_levels(one, other) / levels
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """What the labels of one item say of each other."""
+    """Disagreement of the labels of one item."""
 
     distance: float | None
     """Mean distance of each two labels; None where there are fewer than two."""
@@ -45,16 +47,18 @@ class Disagreement:
     """The annotator who stands alone against all others, where three or more labelled and the others say the same."""
 
 
-def disagreement(labels: Mapping[Hashable, Path], levels: int = LEVELS) -> Disagreement:
-    """How far the labels of one item, by annotator, lie apart, and who stands alone against the rest."""
+def measure_disagreement(labels: Mapping[Hashable, Path], levels: int = LEVELS) -> Disagreement:
+    """Return how far the labels of one item, by annotator, are apart, and the annotator who alone differs from the
+    rest.
+    """
     paths = list(labels.values())
     if len(paths) < 2:
         return Disagreement(None)
-    apart = [tree_distance(one, other, levels) for one, other in combinations(paths, 2)]
-    return Disagreement(sum(apart) / len(apart), _odd_one(labels, paths))
+    apart = [compute_tree_distance(one, other, levels) for one, other in combinations(paths, 2)]
+    return Disagreement(sum(apart) / len(apart), _find_odd_annotator(labels, paths))
 
 
-def _odd_one(labels: Mapping[Hashable, Path], paths: Sequence[Path]) -> Hashable | None:
+def _find_odd_annotator(labels: Mapping[Hashable, Path], paths: Sequence[Path]) -> Hashable | None:
     tally = Counter(paths)
     if len(paths) < 3 or len(tally) != 2 or min(tally.values()) != 1:
         return None

@@ -12,7 +12,7 @@ ONE_CATEGORY = "only one category to choose"
 
 @dataclass(frozen=True)
 class Figure:
-    """`low` to `high` is the 95 % interval; both are None where there are too few items to resample."""
+    """A figure. `low` to `high` is the 95 % interval; both are None if there are too few items to resample."""
 
     value: float | None
     low: float | None = None

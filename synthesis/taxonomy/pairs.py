@@ -1,7 +1,8 @@
-"""Annotator by annotator: Cohen's kappa, the adjusted Rand index and raw agreement; and where labels part.
+"""Figures of each two annotators: Cohen's kappa, the adjusted Rand index and raw agreement; and the confusion of
+labels.
 
 scikit-learn computes kappa and the Rand index; the interval of kappa is the bootstrap of `resamples.py`. The Rand index
-has none: an item drawn twice would always stand in one group with itself.
+has none: an item drawn twice would always be in one group with itself.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import numpy as np
 from synthesis.taxonomy.agreement import Path
 from synthesis.taxonomy.figures import NO_COMMON_ITEM, NO_PAIR, NO_VARIATION, Figure
 from synthesis.taxonomy.ratings import Floats, Integers, Ratings
-from synthesis.taxonomy.resamples import RESAMPLES, SEED, interval, quotient
+from synthesis.taxonomy.resamples import RESAMPLES, SEED, bootstrap_interval, divide_or_nan
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What two annotators say of the items that both labelled."""
+    """Agreement of two annotators on the items that both labelled."""
 
     one: Hashable
     other: Hashable
@@ -30,77 +31,80 @@ class Pair:
     kappa: Figure
 
 
-def kappas(ratings: Ratings, *, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Pair, ...]:
-    """Cohen's kappa and raw agreement of each two annotators, in the order in which annotators come."""
-    table = _answers(ratings)
+def compute_kappas(ratings: Ratings, *, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Pair, ...]:
+    """Return Cohen's kappa and raw agreement of each two annotators, in the order of the annotators."""
+    table = _build_answer_table(ratings)
     numbered = list(enumerate(ratings.annotators))
     return tuple(
-        Pair(one, other, *_kappa(table[left], table[right], resamples, seed))
+        Pair(one, other, *_compute_kappa(table[left], table[right], resamples, seed))
         for (left, one), (right, other) in combinations(numbered, 2)
     )
 
 
-def _answers(ratings: Ratings) -> Integers:
-    """Annotators by items: which value was given, -1 where none was."""
+def _build_answer_table(ratings: Ratings) -> Integers:
+    """Return annotators by items: the index of the given value, or -1."""
     table = np.full((len(ratings.annotators), len(ratings.items)), -1, dtype=np.int64)
     table[ratings.annotator, ratings.item] = ratings.value
     return table
 
 
-def _kappa(left: Integers, right: Integers, resamples: int, seed: int) -> tuple[Figure, Figure]:
+def _compute_kappa(left: Integers, right: Integers, resamples: int, seed: int) -> tuple[Figure, Figure]:
     from sklearn.metrics import cohen_kappa_score
 
-    both = (left >= 0) & (right >= 0)
-    one, other = left[both], right[both]
+    in_both = (left >= 0) & (right >= 0)
+    one, other = left[in_both], right[in_both]
     items = len(one)
     if not items:
         return Figure(None, reason=NO_COMMON_ITEM), Figure(None, reason=NO_COMMON_ITEM)
     same = (one == other).astype(np.float64)
     agreeing = int(same.sum())
 
-    def share(weights: Floats) -> Floats:
+    def measure_share(weights: Floats) -> Floats:
         return weights @ same / items
 
     used, codes = np.unique(np.concatenate([one, other]), return_inverse=True)
     first, second = (np.eye(len(used))[part] for part in (codes[:items], codes[items:]))
 
-    def measure(weights: Floats) -> Floats:
+    def measure_kappa(weights: Floats) -> Floats:
         by_chance = ((weights @ first) * (weights @ second)).sum(axis=1) / items**2
-        return quotient(share(weights) - by_chance, 1 - by_chance)
+        return divide_or_nan(measure_share(weights) - by_chance, 1 - by_chance)
 
-    low, high = interval(share, items, resamples, seed)
+    low, high = bootstrap_interval(measure_share, items, resamples, seed)
     raw = Figure(agreeing / items, low, high, items=items, pairs=items, agreeing=agreeing)
     if len(used) < 2:
         return raw, Figure(None, reason=NO_VARIATION, items=items, pairs=items, agreeing=agreeing)
-    low, high = interval(measure, items, resamples, seed)
+    low, high = bootstrap_interval(measure_kappa, items, resamples, seed)
     value = float(cohen_kappa_score(one, other))
     return raw, Figure(value, low, high, items=items, pairs=items, agreeing=agreeing)
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """How alike two annotators grouped the same things."""
+    """Similarity of two annotators' groupings of the same items."""
 
     one: Hashable
     other: Hashable
     rand: Figure
 
 
-def rand_indices(groupings: Mapping[Any, Mapping[Any, Hashable]]) -> tuple[Likeness, ...]:
-    """The adjusted Rand index of each two annotators' groupings (annotator: thing: group), over what both grouped."""
+def compute_rand_indices(groupings: Mapping[Any, Mapping[Any, Hashable]]) -> tuple[Likeness, ...]:
+    """Return the adjusted Rand index of each two annotators' groupings (annotator: item: group), over the items that
+    both grouped.
+    """
     return tuple(
-        Likeness(one, other, _rand(groupings[one], groupings[other])) for one, other in combinations(groupings, 2)
+        Likeness(one, other, _compute_rand(groupings[one], groupings[other]))
+        for one, other in combinations(groupings, 2)
     )
 
 
-def _rand(left: Mapping[Any, Hashable], right: Mapping[Any, Hashable]) -> Figure:
+def _compute_rand(left: Mapping[Any, Hashable], right: Mapping[Any, Hashable]) -> Figure:
     from sklearn.metrics import adjusted_rand_score
     from sklearn.metrics.cluster import pair_confusion_matrix
 
     common = [thing for thing in left if thing in right]
     if len(common) < 2:
         return Figure(None, reason=NO_PAIR if not common else "only one thing that both grouped", items=len(common))
-    one, other = (_numbers([side[thing] for thing in common]) for side in (left, right))
+    one, other = (_number_groups([side[thing] for thing in common]) for side in (left, right))
     (apart_in_both, _), (_, together_in_both) = pair_confusion_matrix(one, other)
     pairs, agreeing = len(common) * (len(common) - 1) // 2, int(apart_in_both + together_in_both) // 2
     kinds = {len(set(one)), len(set(other))}
@@ -109,14 +113,14 @@ def _rand(left: Mapping[Any, Hashable], right: Mapping[Any, Hashable]) -> Figure
     return Figure(float(adjusted_rand_score(one, other)), items=len(common), pairs=pairs, agreeing=agreeing)
 
 
-def _numbers(groups: Sequence[Hashable]) -> list[int]:
+def _number_groups(groups: Sequence[Hashable]) -> list[int]:
     places: dict[Hashable, int] = {}
     return [places.setdefault(group, len(places)) for group in groups]
 
 
 @dataclass(frozen=True)
 class Parting:
-    """Two values that labels of the same item were split between, and how many pairs of labels were."""
+    """Two different values of labels of the same item, and the number of pairs of labels with them."""
 
     one: Path
     other: Path
@@ -125,7 +129,7 @@ class Parting:
 
 @dataclass(frozen=True)
 class Confusion:
-    """Where pairs of labels of one item part, most often first, and where they meet."""
+    """Differing values of pairs of labels of one item, most often first, and agreeing values."""
 
     pairs: int
     agreeing: int
@@ -134,13 +138,13 @@ class Confusion:
     """By value, how many pairs agree on it; most first, values that nobody agreed on at the end."""
 
 
-def confusion(ratings: Ratings) -> Confusion:
-    """Counts of every two values that were given to one item."""
+def count_confusion(ratings: Ratings) -> Confusion:
+    """Count every two values that were given to one item."""
     left, right = (ratings.value[rows] for rows in ratings.pairs)
     lower, higher = np.minimum(left, right).tolist(), np.maximum(left, right).tolist()
-    met = Counter(zip(lower, higher, strict=True))
-    agreed = Counter({one: count for (one, other), count in met.items() if one == other})
-    parted = sorted((-count, one, other) for (one, other), count in met.items() if one != other)
+    pair_counts = Counter(zip(lower, higher, strict=True))
+    agreed = Counter({one: count for (one, other), count in pair_counts.items() if one == other})
+    parted = sorted((-count, one, other) for (one, other), count in pair_counts.items() if one != other)
     order = sorted(range(len(ratings.values)), key=lambda value: (-agreed[value], value))
     return Confusion(
         pairs=len(left),

@@ -1,4 +1,4 @@
-"""The table that every measure reads: who gave which label to which item."""
+"""Table that every measure reads: labels by annotator and item."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = tuple[Hashable, Hashable, Path]
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Labels as three columns of indices. Gaps are rows that are not there; order says nothing."""
+    """Labels as three columns of indices. Gaps are missing rows; order has no meaning."""
 
     items: tuple[Hashable, ...]
     annotators: tuple[Hashable, ...]
@@ -32,7 +32,7 @@ class Ratings:
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Ratings:
         listed = list(rows)
-        columns = [_indexed([row[place] for row in listed]) for place in range(3)]
+        columns = [_index_column([row[place] for row in listed]) for place in range(3)]
         (items, item), (annotators, annotator), (values, value) = columns
         order = np.argsort(item, kind="stable")
         return cls(items, annotators, values, item[order], annotator[order], value[order])
@@ -42,7 +42,7 @@ class Ratings:
         return [(self.items[item], self.annotators[by], self.values[value]) for item, by, value in columns]
 
     def at_level(self, level: int) -> Ratings:
-        """The same labels read down to this level only; a label that ends above it stays as it is."""
+        """Return the same labels cut to this level; a label that ends above it stays as it is."""
         return Ratings.of([(item, by, path[:level]) for item, by, path in self.rows()])
 
     def without(self, annotators: Collection[Hashable]) -> Ratings:
@@ -54,7 +54,7 @@ class Ratings:
 
     @cached_property
     def counts(self) -> Any:
-        """How often each item was given each value: a sparse matrix, items by values."""
+        """Number of times that each item was given each value: a sparse matrix, items by values."""
         from scipy.sparse import csr_matrix
 
         ones = np.ones(len(self.item))
@@ -71,7 +71,7 @@ class Ratings:
         return np.concatenate(left or empty), np.concatenate(right or empty)
 
 
-def _indexed(column: list[Any]) -> tuple[tuple[Any, ...], Integers]:
+def _index_column(column: list[Any]) -> tuple[tuple[Any, ...], Integers]:
     places: dict[Any, int] = {}
     numbers = [places.setdefault(value, len(places)) for value in column]
     return tuple(places), np.asarray(numbers, dtype=np.int64)

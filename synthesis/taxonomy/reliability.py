@@ -1,9 +1,9 @@
-"""Who can be relied on, without an answer key: Dawid and Skene's error rates by expectation maximisation.
+"""Reliability of annotators without an answer key: Dawid and Skene's error rates by expectation maximisation.
 
 Dawid and Skene, "Maximum Likelihood Estimation of Observer Error-Rates Using the EM Algorithm" (Applied Statistics 28,
-1979). Each item has a true label that nobody sees, each annotator a chance of saying l where j is true; the two are
-estimated in turns, from the shares of labels on. Without smoothing it is the paper's; a little of it, which leans on
-"says what is true", keeps an annotator with a few labels from being given extreme rates.
+1979). Each item has an unobserved true label, each annotator a probability of giving l if j is true; the two are
+estimated alternately, starting from the shares of labels. Without smoothing it is the paper's; a little smoothing
+towards correct labels keeps an annotator with few labels from extreme rates.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True)
 class Annotator:
-    """One annotator, as the labels of all say."""
+    """Reliability of one annotator, estimated from all labels."""
 
     name: Hashable
     labels: int
@@ -37,7 +37,7 @@ class Annotator:
 
 @dataclass(frozen=True)
 class Consensus:
-    """The true labels that the labels point to, and what each annotator is worth by them."""
+    """The likely true labels, and the reliability of each annotator by them."""
 
     values: tuple[Path, ...]
     shares: tuple[float, ...]
@@ -47,24 +47,26 @@ class Consensus:
     """Item, its most likely label, and how likely that is."""
 
 
-def dawid_skene(ratings: Ratings, *, smoothing: float = SMOOTHING, rounds: int = ROUNDS) -> Consensus | None:
-    """Error rates and likely labels; None where nothing was labelled. An annotator may label an item more than once."""
+def fit_dawid_skene(ratings: Ratings, *, smoothing: float = SMOOTHING, rounds: int = ROUNDS) -> Consensus | None:
+    """Return error rates and likely labels; None if there are no labels. An annotator may label an item more than
+    once.
+    """
     if not len(ratings.item):
         return None
     votes = np.asarray(ratings.counts.todense())
     truth = votes / votes.sum(axis=1, keepdims=True)
-    shares, errors = _rates(ratings, truth, smoothing)
+    shares, errors = _estimate_rates(ratings, truth, smoothing)
     for _ in range(rounds):
-        truth = _truth(ratings, shares, errors)
+        truth = _estimate_truth(ratings, shares, errors)
         before = shares, errors
-        shares, errors = _rates(ratings, truth, smoothing)
+        shares, errors = _estimate_rates(ratings, truth, smoothing)
         if abs(shares - before[0]).max() < STILL and abs(errors - before[1]).max() < STILL:
             break
-    return _consensus(ratings, shares, errors, truth)
+    return _build_consensus(ratings, shares, errors, truth)
 
 
-def _rates(ratings: Ratings, truth: Floats, smoothing: float) -> tuple[Floats, Floats]:
-    """How common each value is, and annotators by true by said: the chance of saying it."""
+def _estimate_rates(ratings: Ratings, truth: Floats, smoothing: float) -> tuple[Floats, Floats]:
+    """Return the frequency of each value, and the probability of each label: annotators by true by given value."""
     number = len(ratings.values)
     said_of = np.zeros((len(ratings.annotators) * number, number))
     np.add.at(said_of, ratings.annotator * number + ratings.value, truth[ratings.item])
@@ -73,8 +75,8 @@ def _rates(ratings: Ratings, truth: Floats, smoothing: float) -> tuple[Floats, F
     return truth.mean(axis=0), np.divide(said, total, out=np.zeros_like(said), where=total > 0)
 
 
-def _truth(ratings: Ratings, shares: Floats, errors: Floats) -> Floats:
-    """Items by values: how likely each is the true one."""
+def _estimate_truth(ratings: Ratings, shares: Floats, errors: Floats) -> Floats:
+    """Return the probability of each value being the true one: items by values."""
     logs = np.tile(np.log(np.maximum(shares, _LEAST)), (len(ratings.items), 1))
     weighed = np.log(np.maximum(errors, _LEAST)).transpose(0, 2, 1)
     np.add.at(logs, ratings.item, weighed[ratings.annotator, ratings.value])
@@ -83,16 +85,16 @@ def _truth(ratings: Ratings, shares: Floats, errors: Floats) -> Floats:
     return found
 
 
-def _consensus(ratings: Ratings, shares: Floats, errors: Floats, truth: Floats) -> Consensus:
+def _build_consensus(ratings: Ratings, shares: Floats, errors: Floats, truth: Floats) -> Consensus:
     right = truth[ratings.item, ratings.value]
-    given = np.bincount(ratings.annotator, minlength=len(ratings.annotators))
-    worth = np.bincount(ratings.annotator, right, minlength=len(ratings.annotators)) / given
+    label_counts = np.bincount(ratings.annotator, minlength=len(ratings.annotators))
+    worth = np.bincount(ratings.annotator, right, minlength=len(ratings.annotators)) / label_counts
     best = truth.argmax(axis=1)
     return Consensus(
         values=ratings.values,
         shares=tuple(shares.tolist()),
         annotators=tuple(
-            Annotator(name, int(given[place]), float(worth[place]), tuple(map(tuple, errors[place].tolist())))
+            Annotator(name, int(label_counts[place]), float(worth[place]), tuple(map(tuple, errors[place].tolist())))
             for place, name in enumerate(ratings.annotators)
         ),
         likely=tuple(

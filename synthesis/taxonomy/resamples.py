@@ -1,7 +1,7 @@
-"""The bootstrap: how far a figure would move had other items of the same kind been labelled.
+"""Bootstrap: how far a figure would move if other items of the same kind had been labelled.
 
-Whole items are drawn again with replacement, so that the labels of one item stay together; a draw is a row of how often
-each item came. A figure that is sums over items is then one product of matrices for all draws at once.
+Whole items are drawn with replacement, so that the labels of one item stay together; a draw is a row with the count of
+each item. A figure that consists of sums over items is then one product of matrices for all draws at once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _CELLS = 4_000_000
 """Weights held at once (32 MB): draws come in portions where there are many items."""
 
 
-def draws(items: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each item was drawn, a row a resample. The same seed gives the same draws."""
+def draw_resamples(items: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield how often each item was drawn, one row per resample. The same seed gives the same draws."""
     numbers = np.random.default_rng(seed)
     portion = max(1, _CELLS // max(1, items))
     even = np.full(items, 1 / items)
@@ -29,23 +29,23 @@ def draws(items: int, resamples: int, seed: int) -> Iterator[Floats]:
         yield numbers.multinomial(items, even, size=min(portion, resamples - start)).astype(np.float64)
 
 
-def interval(
+def bootstrap_interval(
     measure: Callable[[Floats], Floats], items: int, resamples: int = RESAMPLES, seed: int = SEED
 ) -> tuple[float | None, float | None]:
-    """The 95 % interval of a measure that takes draws and gives a number for each, NaN where it is undefined.
+    """Return the 95 % interval of a measure that takes draws and returns a number for each, NaN if it is undefined.
 
-    None where fewer than two items or more undefined draws than half leave nothing to say.
+    Return (None, None) if there are fewer than two items, or if more than half of the draws are undefined.
     """
     if items < 2 or not resamples:
         return None, None
-    found = np.concatenate([measure(weights) for weights in draws(items, resamples, seed)])
-    found = found[np.isfinite(found)]
-    if len(found) * 2 < resamples:
+    measured = np.concatenate([measure(weights) for weights in draw_resamples(items, resamples, seed)])
+    measured = measured[np.isfinite(measured)]
+    if len(measured) * 2 < resamples:
         return None, None
-    low, high = np.percentile(found, COVERED)
+    low, high = np.percentile(measured, COVERED)
     return float(low), float(high)
 
 
-def quotient(above: Floats, below: Floats) -> Floats:
-    """One by the other, NaN where the other is nothing."""
+def divide_or_nan(above: Floats, below: Floats) -> Floats:
+    """Divide one by the other, NaN where the divisor is 0."""
     return np.divide(above, below, out=np.full_like(below, np.nan), where=below > 0)

@@ -1,4 +1,6 @@
-"""Vectors of themes by a batch's embedding model, asked as stages ask: stored, counted and within the cap (ours)."""
+"""Vectors of themes by a batch's embedding model, requested like stages' calls: stored, counted and within the cap
+(ours).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ TEXTS = 16
 
 @dataclass(frozen=True)
 class KnownVectors:
-    """Vectors that are there already, as a vectoriser of the texts that they are of."""
+    """Existing vectors, as a vectoriser of their texts."""
 
     rows: Matrix
     name: str
@@ -31,28 +33,28 @@ class KnownVectors:
         return self.rows
 
 
-async def asked_vectors(texts: Sequence[str], kit_of: Callable[[int], Kit]) -> KnownVectors:
-    """A row for each text, of length 1; calls are made in the name of the first text of each.
+async def request_vectors(texts: Sequence[str], kit_of: Callable[[int], Kit]) -> KnownVectors:
+    """Return a row for each text, of length 1; calls are made in the name of the first text of each.
 
-    In one order whatever the texts' order is, so that they are found again when other items stand at the barrier.
-    Raises LLMError and SpendCapReached.
+    The order of the calls does not depend on the order of the texts, so that they are found again if other items are at
+    the barrier. Raise LLMError and SpendCapReached.
     """
     import numpy as np
 
     order = sorted(range(len(texts)), key=lambda index: texts[index])
     parts = [order[start : start + TEXTS] for start in range(0, len(order), TEXTS)]
 
-    async def asked(part: Sequence[int]) -> Matrix:
+    async def request_part(part: Sequence[int]) -> Matrix:
         kit = kit_of(part[0])
         messages = tuple(Message(role="user", content=texts[index] or " ") for index in part)
         reply = await kit.asker.reply(StageCall(site=kit.site(ROLE, STAGE), messages=messages))
         return read_vectors(reply.message.content, len(part))
 
-    tasks = [asyncio.ensure_future(asked(part)) for part in parts]
+    tasks = [asyncio.ensure_future(request_part(part)) for part in parts]
     try:
-        found = await asyncio.gather(*tasks)
+        part_rows = await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
-    rows = np.concatenate(found)
+    rows = np.concatenate(part_rows)
     return KnownVectors(rows[np.argsort(order)], kit_of(order[0]).asker.model(ROLE).name)

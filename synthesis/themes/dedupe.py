@@ -1,6 +1,6 @@
 """Near-duplicates (ES 3.1, Dedup): themes as vectors, one kept of each group of similar ones.
 
-Every text stands in the group of a kept one that it is at least `threshold` similar to. Groups are not chains: two
+Every text belongs to the group of a kept one with a similarity of at least `threshold`. Groups are not chains: two
 texts that are only similar through a third one do not become one theme.
 """
 
@@ -29,76 +29,76 @@ Pair = tuple[int, int, float]
 
 
 class Member(Frozen):
-    """A text that is folded into another, and how similar to it it is."""
+    """Text that is folded into another, and its similarity to it."""
 
     index: int
     similarity: float
 
 
 class FoldedGroup(Frozen):
-    """A kept text with those that are folded into it; most of them have none."""
+    """Kept text with those that are folded into it; most have none."""
 
     kept: int
     members: tuple[Member, ...] = ()
 
 
 class Count(Frozen):
-    """How many groups of more than one there are at a threshold, and how many texts they fold away."""
+    """Number of groups of more than one at a threshold, and of the texts they fold away."""
 
     threshold: float
     groups: int
     folded: int
 
 
-def group(texts: Sequence[str], threshold: float, vectorise: Vectoriser = local) -> list[FoldedGroup]:
-    """Groups in the order of their kept texts; of similar ones the earlier is kept. Blocks.
+def group_texts(texts: Sequence[str], threshold: float, vectorise: Vectoriser = local) -> list[FoldedGroup]:
+    """Return groups in the order of their kept texts; of similar ones the earlier is kept. Blocks.
 
-    Raises InputError (threshold, too many texts) and what the vectoriser raises.
+    Raise InputError (threshold, too many texts) and the errors of the vectoriser.
     """
-    return grouped(len(texts), similar(texts, vectorise), require_threshold(threshold))
+    return group_pairs(len(texts), find_similar_pairs(texts, vectorise), require_threshold(threshold))
 
 
-def theme_text(name: str, description: str, tools: Iterable[str] = ()) -> str:
-    """What two themes are compared by. Tools tell apart what boilerplate descriptions make alike."""
+def build_theme_text(name: str, description: str, tools: Iterable[str] = ()) -> str:
+    """Return the text by which themes are compared. Tools distinguish themes with the same boilerplate description."""
     words = f"{name}\n{description}"[:COMPARED]
     return "\n".join([words, *[tool.replace("_", " ") for tool in list(tools)[:TOOLS]]])
 
 
-def similar(
+def find_similar_pairs(
     texts: Sequence[str], vectorise: Vectoriser = local, tell: Callable[[int, int], None] = lambda done, total: None
 ) -> list[Pair]:
-    """Every pair of texts from `FLOOR` on. `tell(done, total)` is called between blocks and may raise."""
+    """Return every pair of texts from `FLOOR` on. The progress callback is called between blocks and may raise."""
     if len(texts) > MOST_TEXTS:
         raise InputError(f"{len(texts):,} themes cannot be compared at once; {MOST_TEXTS:,} are allowed.")
     if len(texts) < 2:
         return []
-    return _pairs(vectorise(texts), tell)
+    return _compute_pairs(vectorise(texts), tell)
 
 
-def grouped(count: int, pairs: Iterable[Pair], threshold: float, apart: Collection[int] = ()) -> list[FoldedGroup]:
-    """Groups of `count` texts. Those in `apart` are folded into nothing, but others may be folded into them."""
+def group_pairs(count: int, pairs: Iterable[Pair], threshold: float, apart: Collection[int] = ()) -> list[FoldedGroup]:
+    """Return groups of `count` texts. Those in `apart` are folded into nothing, but others may be folded into them."""
     near: dict[int, list[tuple[float, int]]] = {}
     for early, late, similarity in pairs:
         if similarity >= threshold - SAME:
             near.setdefault(late, []).append((-similarity, early))
-    kept: dict[int, list[Member]] = {}
+    members_by_kept: dict[int, list[Member]] = {}
     for index in range(count):
-        leaders = [(far, early) for far, early in near.get(index, []) if early in kept]
+        leaders = [(far, early) for far, early in near.get(index, []) if early in members_by_kept]
         if not leaders or index in apart:
-            kept[index] = []
+            members_by_kept[index] = []
             continue
         far, leader = min(leaders)
-        kept[leader].append(Member(index=index, similarity=min(1.0, round(-far, 6))))
-    return [FoldedGroup(kept=index, members=tuple(members)) for index, members in kept.items()]
+        members_by_kept[leader].append(Member(index=index, similarity=min(1.0, round(-far, 6))))
+    return [FoldedGroup(kept=index, members=tuple(members)) for index, members in members_by_kept.items()]
 
 
-def counts(
+def count_by_threshold(
     count: int, pairs: Sequence[Pair], thresholds: Iterable[float] = THRESHOLDS, apart: Collection[int] = ()
 ) -> list[Count]:
-    """What each threshold would fold, so that a person can choose one."""
+    """Return the texts that each threshold would fold, so that a user can choose one."""
     by_threshold = []
     for threshold in thresholds:
-        sizes = [len(cluster.members) for cluster in grouped(count, pairs, threshold, apart) if cluster.members]
+        sizes = [len(cluster.members) for cluster in group_pairs(count, pairs, threshold, apart) if cluster.members]
         by_threshold.append(Count(threshold=threshold, groups=len(sizes), folded=sum(sizes)))
     return by_threshold
 
@@ -109,8 +109,8 @@ def require_threshold(value: float) -> float:
     return value
 
 
-def _pairs(vectors: Matrix, tell: Callable[[int, int], None]) -> list[Pair]:
-    import numpy as np  # with scikit-learn, only where something is compared
+def _compute_pairs(vectors: Matrix, tell: Callable[[int, int], None]) -> list[Pair]:
+    import numpy as np  # imported here: only a comparison needs it
 
     total = vectors.shape[0]
     pairs: list[Pair] = []
@@ -120,8 +120,8 @@ def _pairs(vectors: Matrix, tell: Callable[[int, int], None]) -> list[Pair]:
         if hasattr(near, "tocoo"):
             near = near.tocoo()
             rows, columns, values = near.row, near.col, near.data
-            wanted = (values >= FLOOR - SAME) & (rows > columns)
-            rows, columns, values = rows[wanted], columns[wanted], values[wanted]
+            is_near = (values >= FLOOR - SAME) & (rows > columns)
+            rows, columns, values = rows[is_near], columns[is_near], values[is_near]
         else:
             rows, columns = np.nonzero(near >= FLOOR - SAME)
             rows, columns = rows[rows > columns], columns[rows > columns]

@@ -1,5 +1,7 @@
-"""Themes inverted from sets of tools (Agent-World 3.1, second source): which system would have these tools, and what
-would people ask of it? Prompt and bounds are ours."""
+"""Themes inverted from sets of tools (Agent-World 3.1, second source).
+
+The author names a system that would have these tools, and its users' requests. Prompt and bounds are ours.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
-from synthesis.prompts import fenced, prompt
+from synthesis.formats.values import clean_text
+from synthesis.prompts import fence_text, get_prompt
 from synthesis.prompts.tool_text import describe_tools
 from synthesis.stages import Kit
 from synthesis.themes.specifications import is_described
@@ -23,7 +25,7 @@ TASK_CHARS = 12_000
 
 
 class InvertedTheme(BaseModel):
-    """The reply to `invert_tools`."""
+    """Reply to `invert_tools`."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
@@ -34,28 +36,28 @@ class InvertedTheme(BaseModel):
 
 
 def needs_inversion(theme: ThemeDraft) -> bool:
-    """Whether a theme is no more than a set of tools: nobody described it, or tasks came with it that tell more."""
+    """Return whether a theme is only a set of tools: it has no description, or tasks with more information."""
     return theme.origin == "documents" and (not is_described(theme) or bool(theme.tasks))
 
 
-async def invert(kit: Kit, theme: ThemeDraft) -> ThemeDraft:
+async def invert_theme(kit: Kit, theme: ThemeDraft) -> ThemeDraft:
     """Return the theme with the name and description that its tools and tasks imply; all else stays as it is.
 
-    Raises MalformedReply and what `Asker.reply` raises.
+    Raise MalformedReply and the errors of `Asker.reply`.
     """
     tasks = "\n".join(f"- {' '.join(task.split())}" for task in sample_tasks(theme.tasks, TASK_CHARS))
-    known = f"{theme.name}\n{theme.description if is_described(theme) else ''}".strip()
-    words = prompt("themes", "invert_tools").render(
-        about=fenced("source", known),
-        tools=fenced("tools", describe_tools(theme.tools, TOOL_CHARS)),
-        tasks=fenced("tasks", tasks or "none are known"),
+    known_text = f"{theme.name}\n{theme.description if is_described(theme) else ''}".strip()
+    words = get_prompt("themes", "invert_tools").render(
+        about=fence_text("source", known_text),
+        tools=fence_text("tools", describe_tools(theme.tools, TOOL_CHARS)),
+        tasks=fence_text("tasks", tasks or "none are known"),
     )
     reply = await kit.ask("author", "invert_tools", words, InvertedTheme, _require_words)
     return theme.model_copy(
         update={
-            "name": " ".join(clean(reply.name).split()),
-            "description": clean(reply.description),
-            "category": theme.category or " ".join(clean(reply.category).split()),
+            "name": " ".join(clean_text(reply.name).split()),
+            "description": clean_text(reply.description),
+            "category": theme.category or " ".join(clean_text(reply.category).split()),
         }
     )
 

@@ -1,7 +1,7 @@
-"""Near-duplicates by meaning (ours): vectors say which themes may be one, a judge decides on each such pair.
+"""Near-duplicates by meaning (ours): vectors propose pairs of themes, a judge decides on each pair.
 
-What nobody could decide stays apart, with the reason: a judge that is away merges nothing. Pairs that are judged the
-same make groups, also through a third theme, but never across a pair that was judged different.
+Undecided pairs stay apart, with the reason: an unavailable judge merges nothing. Pairs that are judged the same make
+groups, also through a third theme, but never across a pair that was judged different.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ask = Callable[[int, int], Awaitable[SameThemeVerdict]]
 
 @dataclass
 class JudgedGroups:
-    """Groups with what they stand on. `undecided` pairs have the reason why they stay apart."""
+    """Groups with their verdicts. `undecided` pairs have the reason why they stay apart."""
 
     groups: list[FoldedGroup] = field(default_factory=list)
     asked: int = 0
@@ -44,32 +44,32 @@ class JudgedGroups:
     """Of the pairs that were proposed, as far as vectors say it."""
 
 
-def candidates(
+def find_candidate_pairs(
     texts: Sequence[str],
     vectorise: Vectoriser = local,
     nearest: int = NEAREST,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Pair]:
-    """Pairs in which one text is among the other's nearest, the most alike first. Blocks.
+    """Return pairs in which one text is among the other's nearest, the most alike first. Blocks.
 
-    Local n-grams are weighed by how few of these texts have them: words that every desk has say nothing. Raises what
-    the vectoriser raises.
+    Local n-grams are weighted by their rarity in these texts: words that all texts have carry no information. Raise the
+    errors of the vectoriser.
     """
     if len(texts) < 2 or not nearest:
         return []
-    vectors = _rarer(vectorise(texts))
+    vectors = _weigh_by_rarity(vectorise(texts))
     total = vectors.shape[0]
-    found: dict[tuple[int, int], float] = {}
+    likeness_by_pair: dict[tuple[int, int], float] = {}
     for start in range(0, total, BLOCK):
         tell(start, total)
-        for row, column, value in _nearest(vectors, start, nearest):
-            found[min(row, column), max(row, column)] = value
+        for row, column, value in _find_nearest(vectors, start, nearest):
+            likeness_by_pair[min(row, column), max(row, column)] = value
     tell(total, total)
-    ordered = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+    ordered = sorted(likeness_by_pair.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(early, late, min(1.0, value)) for (early, late), value in ordered]
 
 
-async def judged_groups(
+async def judge_groups(
     texts: Sequence[str],
     pairs: Sequence[Pair],
     ask: Ask,
@@ -79,9 +79,10 @@ async def judged_groups(
     most: int = MOST_PAIRS,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> JudgedGroups:
-    """Groups of texts, the earliest kept. Texts of `apart` are folded into nothing, others may be folded into them.
+    """Return groups of texts, the earliest kept. Texts of `apart` are folded into nothing, others may be folded into
+    them.
 
-    Raises what `ask` raises beside LLMError.
+    Raise the errors of `ask` other than LLMError.
     """
     judged, merged = JudgedGroups(), _Merged(len(texts), apart)
     open_pairs: list[tuple[int, int]] = []
@@ -99,8 +100,8 @@ async def judged_groups(
     open_pairs = open_pairs[:most]
     while open_pairs:
         tell(len(judged.same) + len(judged.different) + len(judged.undecided), len(pairs))
-        wave, open_pairs = _wave(open_pairs, merged, at_once)
-        for pair, verdict in zip(wave, await _asked(ask, wave), strict=True):
+        wave, open_pairs = _take_wave(open_pairs, merged, at_once)
+        for pair, verdict in zip(wave, await _ask_all(ask, wave), strict=True):
             judged.asked += 1
             if isinstance(verdict, LLMError):
                 judged.undecided[pair] = str(verdict)
@@ -116,26 +117,26 @@ async def judged_groups(
             judged.undecided |= dict.fromkeys(open_pairs, judged.gave_up)
             break
     judged.likeness = {(early, late): value for early, late, value in pairs}
-    judged.groups = _groups(len(texts), merged, judged.likeness)
+    judged.groups = _build_groups(len(texts), merged, judged.likeness)
     return judged
 
 
-def groups_of(
+def build_known_groups(
     count: int,
     same: Iterable[tuple[int, int]],
     different: Collection[tuple[int, int]],
     likeness: Mapping[tuple[int, int], float],
     apart: Collection[int] = (),
 ) -> list[FoldedGroup]:
-    """Groups of texts by verdicts that are known, in an order of the texts that may be another one."""
+    """Return groups of texts by known verdicts, in an order of the texts that may differ."""
     merged = _Merged(count, apart)
     for early, late in same:
         merged.join(early, late, different)
-    return _groups(count, merged, likeness)
+    return _build_groups(count, merged, likeness)
 
 
 class _Merged:
-    """Which texts are one so far, by the earliest of them."""
+    """Merged texts so far, by the earliest of them."""
 
     def __init__(self, count: int, apart: Collection[int]) -> None:
         self.root = list(range(count))
@@ -143,22 +144,22 @@ class _Merged:
         self.apart = apart
 
     def join(self, early: int, late: int, different: Collection[tuple[int, int]]) -> None:
-        """Unless that brought together two that were judged different, or that a person keeps apart."""
-        kept, gone = sorted((self.root[early], self.root[late]))
-        if kept == gone or gone in self.apart:
+        """Merge two groups, unless that joins two themes that were judged different, or that a person keeps apart."""
+        kept_root, merged_root = sorted((self.root[early], self.root[late]))
+        if kept_root == merged_root or merged_root in self.apart:
             return
-        left, right = self.members[kept], self.members[gone]
-        if any((min(a, b), max(a, b)) in different for a in left for b in right):
+        kept_members, merged_members = self.members[kept_root], self.members[merged_root]
+        if any((min(a, b), max(a, b)) in different for a in kept_members for b in merged_members):
             return
-        left |= right
-        for index in right:
-            self.root[index] = kept
+        kept_members |= merged_members
+        for index in merged_members:
+            self.root[index] = kept_root
 
 
-def _wave(
+def _take_wave(
     pairs: Sequence[tuple[int, int]], merged: _Merged, at_once: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """(pairs to ask about beside each other, pairs for later): those that are one already are asked about no more."""
+    """Return pairs to ask about at once, and pairs for later; skip those that are merged already."""
     wave: list[tuple[int, int]] = []
     for place, (early, late) in enumerate(pairs):
         if len(wave) == at_once:
@@ -168,45 +169,48 @@ def _wave(
     return wave, []
 
 
-async def _asked(ask: Ask, wave: Sequence[tuple[int, int]]) -> list[SameThemeVerdict | LLMError]:
+async def _ask_all(ask: Ask, wave: Sequence[tuple[int, int]]) -> list[SameThemeVerdict | LLMError]:
     tasks = [asyncio.ensure_future(ask(*pair)) for pair in wave]
     try:
         await asyncio.wait(tasks) if tasks else None
-        found: list[SameThemeVerdict | LLMError] = []
+        verdicts: list[SameThemeVerdict | LLMError] = []
         for task in tasks:
             error = task.exception()
             if error is not None and not isinstance(error, LLMError):
                 raise error
-            found.append(error if isinstance(error, LLMError) else task.result())
-        return found
+            verdicts.append(error if isinstance(error, LLMError) else task.result())
+        return verdicts
     finally:
         for task in tasks:
             task.cancel()
 
 
-def _groups(count: int, merged: _Merged, likeness: Mapping[tuple[int, int], float]) -> list[FoldedGroup]:
-    """In the order of their kept texts. Where two were never compared, the likeness to the nearest of the group."""
+def _build_groups(count: int, merged: _Merged, likeness: Mapping[tuple[int, int], float]) -> list[FoldedGroup]:
+    """Return groups in the order of their kept texts.
+
+    The likeness of two texts that were never compared is that to the nearest of the group.
+    """
     groups = []
     for kept in range(count):
         if merged.root[kept] != kept:
             continue
         ids = merged.members[kept]
         members = [
-            Member(index=index, similarity=round(_likeness(index, kept, ids, likeness), 6))
+            Member(index=index, similarity=round(_compute_likeness(index, kept, ids, likeness), 6))
             for index in sorted(ids - {kept})
         ]
         groups.append(FoldedGroup(kept=kept, members=tuple(members)))
     return groups
 
 
-def _likeness(index: int, kept: int, ids: Iterable[int], known: Mapping[tuple[int, int], float]) -> float:
+def _compute_likeness(index: int, kept: int, ids: Iterable[int], known: Mapping[tuple[int, int], float]) -> float:
     direct = known.get((min(index, kept), max(index, kept)))
     if direct is not None:
         return direct
     return max((known.get((min(index, other), max(index, other)), 0.0) for other in ids if other != index), default=0.0)
 
 
-def _rarer(vectors: Matrix) -> Matrix:
+def _weigh_by_rarity(vectors: Matrix) -> Matrix:
     if not hasattr(vectors, "tocsr"):
         return vectors
     import numpy as np
@@ -219,16 +223,16 @@ def _rarer(vectors: Matrix) -> Matrix:
     return diags(1 / np.where(lengths > 0, lengths, 1)) @ weighed
 
 
-def _nearest(vectors: Matrix, start: int, nearest: int) -> list[tuple[int, int, float]]:
-    """(row, one of its nearest, likeness) for each row of a block."""
+def _find_nearest(vectors: Matrix, start: int, nearest: int) -> list[tuple[int, int, float]]:
+    """Return (row, one of its nearest, likeness) for each row of a block."""
     import numpy as np
 
     near: Any = vectors[start : start + BLOCK] @ vectors.T
     near = np.asarray(near.todense() if hasattr(near, "todense") else near, dtype=float)
     rows = np.arange(near.shape[0])
     near[rows, rows + start] = -1.0
-    wanted = min(nearest, near.shape[1] - 1)
-    columns = np.argpartition(-near, wanted - 1, axis=1)[:, :wanted]
+    neighbour_count = min(nearest, near.shape[1] - 1)
+    columns = np.argpartition(-near, neighbour_count - 1, axis=1)[:, :neighbour_count]
     return [
         (int(row + start), int(column), float(near[row, column]))
         for row in rows

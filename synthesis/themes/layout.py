@@ -1,9 +1,9 @@
-"""Themes on a plane by how alike their texts are: the same picture every time.
+"""Themes on a plane by the similarity of their texts; deterministic.
 
 EnvScaler's Figure 8(a) embeds theme descriptions and draws them by t-SNE. Here a few texts are drawn by classical
 scaling of cosine distances, which has no parameter. That makes one cloud of thousands, so many texts start from there
-and are moved: each is pulled to its nearest neighbours and pushed from others, as UMAP does, in a
-fixed number of steps.
+and are moved: each is pulled to its nearest neighbours and pushed from others, as UMAP does, in a fixed number of
+steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK = 512
 
 @dataclass(frozen=True)
 class MapPosition:
-    """Where a theme lies, from 0 to 1 both ways, and which other one is most like it; None if it is alone."""
+    """Position of a theme, from 0 to 1 both ways, and the theme most similar to it; None if it is alone."""
 
     x: float
     y: float
@@ -36,8 +36,8 @@ class MapPosition:
     similarity: float
 
 
-def layout(texts: Sequence[str], vectoriser: Vectoriser = local) -> list[MapPosition]:
-    """Return one place for each text, in their order. Blocks for some seconds for thousands of texts."""
+def compute_layout(texts: Sequence[str], vectoriser: Vectoriser = local) -> list[MapPosition]:
+    """Return one position for each text, in their order. Blocks for some seconds for thousands of texts."""
     if len(texts) < 2:
         return [MapPosition(0.5, 0.5, None, 0.0) for _ in texts]
     import numpy
@@ -55,22 +55,22 @@ def layout(texts: Sequence[str], vectoriser: Vectoriser = local) -> list[MapPosi
 
 
 def _find_neighbours(rows: Any, number: int) -> tuple[Any, Any]:
-    """Return the most similar other texts of each, the most similar first, and how similar they are."""
+    """Return the most similar other texts of each, the most similar first, and their similarity."""
     import numpy
 
-    found, likeness = [], []
+    neighbours, likeness = [], []
     for start in range(0, rows.shape[0], BLOCK):
         product = rows[start : start + BLOCK] @ rows.T
         alike = numpy.asarray(product.todense() if hasattr(product, "todense") else product, dtype=float)
         alike[range(len(alike)), range(start, start + len(alike))] = -1.0
         order = numpy.argsort(-alike, axis=1, kind="stable")[:, :number]
-        found.append(order)
+        neighbours.append(order)
         likeness.append(numpy.take_along_axis(alike, order, axis=1))
-    return numpy.concatenate(found), numpy.concatenate(likeness)
+    return numpy.concatenate(neighbours), numpy.concatenate(likeness)
 
 
 def _scale_distances(rows: Any) -> Any:
-    """Return each text's place on the two axes on which squared distances (1 - cosine) differ most."""
+    """Return each text's position on the two axes on which squared distances (1 - cosine) differ most."""
     import numpy
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -94,7 +94,7 @@ def _scale_distances(rows: Any) -> Any:
 
 
 def _move_neighbours(points: Any, near: Any, likeness: Any) -> Any:
-    """Return places in which neighbours lie together, moved from `points` in steps that become shorter."""
+    """Return positions in which neighbours lie together, moved from `points` in steps that become shorter."""
     import numpy
 
     random = numpy.random.default_rng(0)
@@ -122,8 +122,10 @@ def _move_neighbours(points: Any, near: Any, likeness: Any) -> Any:
 
 
 def _fit_square(points: Any) -> Any:
-    """Return the points moved and shrunk into the unit square: few by the same measure both ways, many stretched to
-    fill it, with the one percent that lies farthest out on its edges."""
+    """Return the points moved and scaled into the unit square.
+
+    Few points are scaled equally both ways, many are stretched to fill it, with the outermost one percent on its edges.
+    """
     import numpy
 
     if len(points) <= SCALED_UP_TO:

@@ -1,4 +1,4 @@
-"""A judge that says of two themes whether they are one: would environments grown from them be the same (ours)?"""
+"""Judge of pairs of themes: two themes are one if environments grown from them would be the same (ours)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, StrictBool, StringConstraints
 from synthesis.contracts import Message
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site, StageCall
-from synthesis.prompts import fenced, prompt
+from synthesis.prompts import fence_text, get_prompt
 
 STAGE = "same_theme"
 SHOWN = 2_500
@@ -17,7 +17,7 @@ SHOWN = 2_500
 
 
 class SameThemeVerdict(BaseModel):
-    """The reply to `same_theme`."""
+    """Reply to the prompt "same_theme"."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -25,12 +25,14 @@ class SameThemeVerdict(BaseModel):
     same: StrictBool
 
 
-async def same_theme(asker: Asker, site: Site, first: str, second: str) -> SameThemeVerdict:
-    """The judge's verdict on two texts of themes. Raises MalformedReply and what `Asker.reply` raises.
+async def judge_pair(asker: Asker, site: Site, first: str, second: str) -> SameThemeVerdict:
+    """Return the judge's verdict on two texts of themes. Raise MalformedReply and the errors of `Asker.reply`.
 
-    The texts are put in one order, so that the same two themes are one question whichever came first.
+    The texts are sorted, so that the same two themes make one question in either order.
     """
     left, right = sorted((first[:SHOWN], second[:SHOWN]))
-    words = prompt("themes", "same_theme").render(first=fenced("theme", left), second=fenced("theme", right))
+    words = get_prompt("themes", "same_theme").render(
+        first=fence_text("theme", left), second=fence_text("theme", right)
+    )
     call = StageCall(site=site, messages=(Message(role="user", content=words),))
     return await asker.structured(call, SameThemeVerdict)

@@ -1,4 +1,4 @@
-"""Near-duplicates among a batch's themes: by the judge's verdicts on pairs, or by vectors alone where none is asked."""
+"""Near-duplicates among a batch's themes: by the judge's verdicts on pairs, or by vectors alone without a judge."""
 
 from __future__ import annotations
 
@@ -11,71 +11,76 @@ from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site
 from synthesis.stages import Barrier, BarrierGroups
 from synthesis.themes import dedupe
-from synthesis.themes.asked_vectors import ROLE, asked_vectors
+from synthesis.themes.asked_vectors import ROLE, request_vectors
 from synthesis.themes.dedupe import FoldedGroup
 from synthesis.themes.judged_groups import JudgedGroups
-from synthesis.themes.judged_themes import judged_themes
+from synthesis.themes.judged_themes import judge_themes
 from synthesis.themes.vectors import Vectoriser, local
 
 REASON = 300
 """Characters of a judge's reason that are said of an item."""
 
 
-async def same_themes(barrier: Barrier, themes: Sequence[ThemeDraft]) -> BarrierGroups:
-    """Groups of themes that are one. A pair that nobody could decide on stays apart, and the later one says why.
+async def group_same_themes(barrier: Barrier, themes: Sequence[ThemeDraft]) -> BarrierGroups:
+    """Return groups of themes that are one. An undecided pair stays apart, and the later one has the reason.
 
-    Raises LLMError where the judge's endpoint cannot be reached, for which whoever runs the batch waits, and what the
-    vectors of an endpoint raise.
+    Raise LLMError if the judge's endpoint cannot be reached, for which the caller that runs the batch waits, and the
+    errors of an endpoint's vectors.
     """
-    texts = [dedupe.theme_text(theme.name, theme.description, [tool.name for tool in theme.tools]) for theme in themes]
+    texts = [
+        dedupe.build_theme_text(theme.name, theme.description, [tool.name for tool in theme.tools]) for theme in themes
+    ]
     if len(texts) < 2:
         return BarrierGroups([[index] for index in range(len(texts))])
-    vectorise, unused = await _vectoriser(barrier, texts)
+    vectorise, unused = await _choose_vectoriser(barrier, texts)
     if not barrier.settings.duplicate_pairs:
-        groups = await asyncio.to_thread(dedupe.group, texts, barrier.settings.duplicate_at, vectorise)
-        return BarrierGroups([_indices(group) for group in groups], unused)
+        groups = await asyncio.to_thread(dedupe.group_texts, texts, barrier.settings.duplicate_at, vectorise)
+        return BarrierGroups([_list_indices(group) for group in groups], unused)
 
-    def judge(index: int, stage: str) -> tuple[Asker, Site]:
+    def get_judge(index: int, stage: str) -> tuple[Asker, Site]:
         kit = barrier.kit_of(index)
         return kit.asker, kit.site("judge", stage)
 
-    judged = await judged_themes(
+    judged = await judge_themes(
         texts,
-        judge,
+        get_judge,
         vectorise=vectorise,
         nearest=barrier.settings.duplicate_pairs,
         apart=barrier.apart,
     )
-    return BarrierGroups([_indices(group) for group in judged.groups], unused | _notes(judged, themes))
+    return BarrierGroups([_list_indices(group) for group in judged.groups], unused | _build_notes(judged, themes))
 
 
-async def _vectoriser(barrier: Barrier, texts: Sequence[str]) -> tuple[Vectoriser, dict[int, str]]:
-    """The batch's embedding model, else the local vectors; with a note on the first theme where the model's are of no
-    use. Raises LLMError where its endpoint cannot be reached."""
+async def _choose_vectoriser(barrier: Barrier, texts: Sequence[str]) -> tuple[Vectoriser, dict[int, str]]:
+    """Return the batch's embedding model, else the local vectors.
+
+    If the model's vectors cannot be used, a note goes to the first theme. Raise LLMError if its endpoint cannot be
+    reached.
+    """
     if ROLE not in barrier.kit_of(0).asker.models:
         return local, {}
     try:
-        return await asked_vectors(texts, barrier.kit_of), {}
+        return await request_vectors(texts, barrier.kit_of), {}
     except LLMError as error:
         if error.away:
             raise
         return local, {0: f"Themes were compared by local vectors: {error}"[:REASON]}
 
 
-def _indices(group: FoldedGroup) -> list[int]:
+def _list_indices(group: FoldedGroup) -> list[int]:
     return [group.kept, *(member.index for member in group.members)]
 
 
-def _notes(judged: JudgedGroups, themes: Sequence[ThemeDraft]) -> dict[int, str]:
-    """Of a theme that is one with another: why; of one that stays apart undecided: with which, and why."""
-    kept = {member.index: group.kept for group in judged.groups for member in group.members}
+def _build_notes(judged: JudgedGroups, themes: Sequence[ThemeDraft]) -> dict[int, str]:
+    """Return the reasons for themes that are one with another, and for undecided ones that stay apart."""
+    kept_by_member = {member.index: group.kept for group in judged.groups for member in group.members}
     notes: dict[int, str] = {}
     for (early, late), why in judged.undecided.items():
-        if kept.get(early, early) != kept.get(late, late) and late not in kept:
+        if kept_by_member.get(early, early) != kept_by_member.get(late, late) and late not in kept_by_member:
             name = themes[early].name[:80]
             notes[late] = f"Whether it is the same theme as “{name}” could not be decided, so it stays: {why[:REASON]}"
     for (early, late), why in judged.same.items():
         for index in (early, late):
-            if index in kept:
+            if index in kept_by_member:
                 notes[index] = why[:REASON]
     return notes

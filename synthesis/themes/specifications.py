@@ -1,4 +1,4 @@
-"""A theme from a specification (an MCP server, a tool document, product requirements), cut to what a batch carries."""
+"""Theme from a specification (an MCP server, a tool document, product requirements), cut to a batch's limits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Literal
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.formats.records import ThemeRecord, ToolSpec
-from synthesis.formats.values import shorten
+from synthesis.formats.values import shorten_text
 from synthesis.prompts.tool_text import shorten_parameters
-from synthesis.themes.keys import theme_key
+from synthesis.themes.keys import build_theme_key
 
 SpecifiedOrigin = Literal["servers", "documents", "requirements"]
 NAME = 120
@@ -23,21 +23,21 @@ MOST_CHARACTERS = 600_000
 LINE = 300
 
 
-def from_specification(record: ThemeRecord, origin: SpecifiedOrigin) -> ThemeDraft:
+def build_specified_theme(record: ThemeRecord, origin: SpecifiedOrigin) -> ThemeDraft:
     """Return the theme of a specification; every tool that it names is kept.
 
-    Raises InputError: it says nothing that an environment could be grown from.
+    Raise InputError if it has no content to grow an environment from.
     """
     if not record.description.strip() and not record.tools:
         raise InputError(f"The specification of {record.name!r} has neither a description nor tools.")
-    description = record.description.strip() or _count_tools(record.tools)
+    description = record.description.strip() or _describe_tool_count(record.tools)
     tools = tuple(_shorten_tool(tool, TOOL_DESCRIPTION, PARAMETERS) for tool in record.tools)
     if sum(len(tool.model_dump_json()) for tool in tools) > MOST_CHARACTERS:
         tools = tuple(_shorten_tool(tool, LINE, LINE) for tool in tools)
     return ThemeDraft(
-        key=theme_key(record.name, record.model_dump(mode="json")),
-        name=shorten(record.name, NAME),
-        description=_cut(description, DESCRIPTION),
+        key=build_theme_key(record.name, record.model_dump(mode="json")),
+        name=shorten_text(record.name, NAME),
+        description=_cut_text(description, DESCRIPTION),
         category=record.primary,
         origin=origin,
         origin_text=f"{record.key}: {record.name}",
@@ -48,18 +48,18 @@ def from_specification(record: ThemeRecord, origin: SpecifiedOrigin) -> ThemeDra
 
 
 def is_described(theme: ThemeDraft) -> bool:
-    """Whether the source of a theme says what it is, and not only which tools it has."""
-    return theme.description != _count_tools(theme.tools)
+    """Return whether the source of a theme describes it, and does not only list its tools."""
+    return theme.description != _describe_tool_count(theme.tools)
 
 
-def _count_tools(tools: tuple[ToolSpec, ...]) -> str:
+def _describe_tool_count(tools: tuple[ToolSpec, ...]) -> str:
     return f"A service that offers {len(tools)} tools, listed below."
 
 
 def _shorten_tool(tool: ToolSpec, most_words: int, most_parameters: int) -> ToolSpec:
     parameters = shorten_parameters(tool.parameters, most_parameters)
-    return ToolSpec(name=tool.name, description=_cut(tool.description, most_words), parameters=parameters)
+    return ToolSpec(name=tool.name, description=_cut_text(tool.description, most_words), parameters=parameters)
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

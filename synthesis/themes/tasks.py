@@ -1,4 +1,4 @@
-"""Themes out of a task set (ES 3.1): is the task at home in a stateful, domain-specific environment, and in which?
+"""Themes from a task set (ES 3.1): does the task belong to a stateful, domain-specific environment, and to which?
 
 The thresholds on usefulness and modelability are those of the released code; both are settings.
 """
@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, String
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError, Rejected
 from synthesis.formats.tasksets import MAX_TASK_CHARACTERS
-from synthesis.formats.values import clean
-from synthesis.prompts import fenced, prompt
+from synthesis.formats.values import clean_text
+from synthesis.prompts import fence_text, get_prompt
 from synthesis.stages import Kit, StageSettings
 
 LEAST_WORDS = 20
@@ -23,7 +23,7 @@ Score = Annotated[StrictInt, Field(ge=0, le=10)]
 
 
 class JudgedTask(BaseModel):
-    """The reply to `judge_task`."""
+    """Reply to `judge_task`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -33,7 +33,7 @@ class JudgedTask(BaseModel):
 
 
 class InferredTheme(BaseModel):
-    """The reply to `infer_theme`."""
+    """Reply to `infer_theme`."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
 
@@ -45,31 +45,33 @@ class InferredTheme(BaseModel):
     modelability: Score
 
 
-async def discover(kit: Kit, text: str, key: str) -> ThemeDraft:
-    """The theme that a task implies, under `key`.
+async def discover_theme(kit: Kit, text: str, key: str) -> ThemeDraft:
+    """Return the theme that a task implies, under `key`.
 
-    Raises Rejected: `task_too_long`, `not_stateful`, `not_domain_specific`, `not_useful`, `not_modelable`, each with
-    the reply as evidence; MalformedReply and what `Asker.reply` raises.
+    Raise Rejected: `task_too_long`, `not_stateful`, `not_domain_specific`, `not_useful`, `not_modelable`, each with the
+    reply as evidence; MalformedReply and the errors of `Asker.reply`.
     """
     if len(text) > MAX_TASK_CHARACTERS:
         message = f"The task has {len(text):,} characters; at most {MAX_TASK_CHARACTERS:,} are read."
         raise Rejected("task_too_long", message)
     if kit.settings.stateful_only:
-        require_home(await kit.ask("author", "judge_task", spelled("judge_task", text), JudgedTask))
-    theme = await kit.ask("author", "infer_theme", spelled("infer_theme", text), InferredTheme, _says_enough)
+        require_home(await kit.ask("author", "judge_task", build_task_prompt("judge_task", text), JudgedTask))
+    theme = await kit.ask(
+        "author", "infer_theme", build_task_prompt("infer_theme", text), InferredTheme, _require_words
+    )
     require_scores(theme, kit.settings)
     return ThemeDraft(
         key=key,
-        name=" ".join(clean(theme.name).split()),
-        description=clean(theme.description),
-        category=" ".join(clean(theme.category).split()),
+        name=" ".join(clean_text(theme.name).split()),
+        description=clean_text(theme.description),
+        category=" ".join(clean_text(theme.category).split()),
         origin="tasks",
         origin_text=text,
     )
 
 
 def require_home(judged: JudgedTask) -> None:
-    """Raises Rejected for a task without a stateful, domain-specific environment."""
+    """Raise Rejected for a task without a stateful, domain-specific environment."""
     if not judged.stateful:
         message = "The task needs no records that a system keeps."
         raise Rejected("not_stateful", message, judged.model_dump())
@@ -79,23 +81,23 @@ def require_home(judged: JudgedTask) -> None:
 
 
 def require_scores(theme: InferredTheme, settings: StageSettings) -> None:
-    """Raises Rejected for a theme below a threshold."""
-    wanted = {
+    """Raise Rejected for a theme below a threshold."""
+    thresholds = {
         "not_useful": ("usefulness", theme.usefulness, settings.least_usefulness),
         "not_modelable": ("modelability", theme.modelability, settings.least_modelability),
     }
-    for reason, (what, score, least) in wanted.items():
+    for reason, (what, score, least) in thresholds.items():
         if score < least:
             message = f"Its {what} is {score} of 10; kept from {least} on."
             raise Rejected(reason, message, theme.model_dump())
 
 
-def spelled(name: str, task: str) -> str:
-    """A prompt on this task, which stands between lines that nothing in it can close."""
-    return prompt("themes", name).render(task=fenced("task", task))
+def build_task_prompt(name: str, task: str) -> str:
+    """Return a prompt on this task, which is between lines that nothing in it can close."""
+    return get_prompt("themes", name).render(task=fence_text("task", task))
 
 
-def _says_enough(theme: InferredTheme) -> None:
+def _require_words(theme: InferredTheme) -> None:
     words = len(theme.description.split())
     if words < LEAST_WORDS:
         raise InputError(f"description: {words} words; it must have at least {LEAST_WORDS}")

@@ -1,11 +1,11 @@
-"""A theme as a person types it."""
+"""Theme typed by a user."""
 
 from __future__ import annotations
 
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
-from synthesis.themes.keys import theme_key
+from synthesis.formats.values import clean_text
+from synthesis.themes.keys import build_theme_key
 
 NAME = 120
 CATEGORY = 120
@@ -13,15 +13,15 @@ LEAST_DESCRIPTION = 20
 DESCRIPTION = 10_000
 
 
-def typed(name: str, description: str, category: str = "") -> ThemeDraft:
-    """A theme from three texts. Raises InputError with what to change."""
-    name, category = _line(name), _line(category)
-    description = clean(description).replace("\r\n", "\n").strip()
+def build_typed_theme(name: str, description: str, category: str = "") -> ThemeDraft:
+    """Return a theme from three texts. Raise InputError with the change needed."""
+    name, category = _clean_line(name), _clean_line(category)
+    description = clean_text(description).replace("\r\n", "\n").strip()
     _require_length("name", name, 1, NAME)
     _require_length("description", description, LEAST_DESCRIPTION, DESCRIPTION)
     _require_length("category", category, 0, CATEGORY)
     return ThemeDraft(
-        key=theme_key(name, description, category),
+        key=build_theme_key(name, description, category),
         name=name,
         description=description,
         category=category,
@@ -30,8 +30,8 @@ def typed(name: str, description: str, category: str = "") -> ThemeDraft:
     )
 
 
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())
+def _clean_line(text: str) -> str:
+    return " ".join(clean_text(text).split())
 
 
 def _require_length(what: str, text: str, least: int, most: int) -> None:

@@ -1,4 +1,4 @@
-"""Texts as vectors: one small protocol, with a local vectoriser that needs no model behind it."""
+"""Texts as vectors: one small protocol, with a local vectoriser that needs no model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Matrix = Any
 
 
 class Vectoriser(Protocol):
-    """Turns texts into rows whose dot product is their cosine similarity. Blocks; may raise LLMError."""
+    """Converter of texts into rows whose dot product is their cosine similarity. Blocks; may raise LLMError."""
 
     @property
     def name(self) -> str: ...
@@ -21,15 +21,15 @@ class Vectoriser(Protocol):
 
 @dataclass(frozen=True)
 class HashedNgrams:
-    """Word and letter n-grams, hashed: nothing is learnt, so that two texts are as similar in every batch."""
+    """Hashed word and letter n-grams: nothing is learnt, so the similarity of two texts is the same in every batch."""
 
     name: str = "local n-grams"
 
     def __call__(self, texts: Sequence[str]) -> Matrix:
-        # Imported here: numpy and scipy, which no process needs that only writes or shows themes.
-        from synthesis.themes.ngrams import hashed_ngrams
+        # Imported here: processes that only write or show themes need neither numpy nor scipy.
+        from synthesis.themes.ngrams import hash_ngrams
 
-        return hashed_ngrams(texts)
+        return hash_ngrams(texts)
 
 
 local = HashedNgrams()

@@ -1,4 +1,4 @@
-"""A tool document of any kind, recognised and read as one theme; product requirements if they are said to be such."""
+"""Tool documents of any kind, recognised and read as one theme; as product requirements only if requested."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import PurePath
 from typing import IO, Any, Literal
 
 from synthesis.errors import FormatError
-from synthesis.formats.files import decode
+from synthesis.formats.files import decode_content
 from synthesis.formats.mcp import LABEL, NAME, TEXT
 from synthesis.formats.records import DocumentText, ThemeRecord
-from synthesis.formats.values import clean, shorten
-from synthesis.themes.keys import slug
+from synthesis.formats.values import clean_text, shorten_text
+from synthesis.themes.keys import build_slug
 from synthesis.tool_documents.markdown import read_markdown
 from synthesis.tool_documents.openapi import is_openapi, read_operations
 from synthesis.tool_documents.requirements import read_requirements
@@ -26,22 +26,21 @@ MOST_BYTES = 16 << 20
 def read_document(
     content: bytes, name: str, title: str = "", category: str = "", kind: DocumentKind = "tools"
 ) -> ThemeRecord:
-    """Read a document of tools or of product requirements as a theme; `title` and `category` replace what it says
-    itself.
+    """Read a document of tools or of product requirements as a theme; `title` and `category` replace its own.
 
-    Raises FormatError with the place of what is wrong; UnreadableFile (InputError): the file as a whole.
+    Raises FormatError with the place of the error; UnreadableFile (InputError): the file as a whole.
     """
-    text = decode(content, name, MOST_BYTES)
+    text = decode_content(content, name, MOST_BYTES)
     if not text.strip():
         raise FormatError("", "the file is empty")
     file = PurePath(name.removesuffix(".gz"))
     read = read_requirements(text) if kind == "requirements" else _read_tools(text, file.suffix.lower())
-    theme = shorten(clean(title or read.title or file.stem), NAME)
+    theme = shorten_text(clean_text(title or read.title or file.stem), NAME)
     return ThemeRecord(
-        key=slug(theme)[:200],
+        key=build_slug(theme)[:200],
         name=theme,
         description=read.about if len(read.about) <= TEXT else f"{read.about[:TEXT]}…",
-        primary=shorten(clean(category), LABEL),
+        primary=shorten_text(clean_text(category), LABEL),
         tools=read.tools,
         workflows=read.workflows,
         tasks=read.tasks,
@@ -66,15 +65,15 @@ def _read_tools(text: str, suffix: str) -> DocumentText:
 
 
 def _take_text(value: Any) -> str:
-    return clean(value).strip() if isinstance(value, str) else ""
+    return clean_text(value).strip() if isinstance(value, str) else ""
 
 
 def _looks_like_yaml(text: str) -> bool:
-    """Whether a text holds a key at the beginning of a line that tool documents have."""
+    """Return whether a text has a key of tool documents at the beginning of a line."""
     return re.search(r"^['\"]?(openapi|swagger|tools|functions|paths)['\"]?\s*:", text, re.MULTILINE) is not None
 
 
-def read_as_json(file: IO[bytes], name: str, title: str, category: str, kind: DocumentKind) -> Any:
+def read_document_as_json(file: IO[bytes], name: str, title: str, category: str, kind: DocumentKind) -> Any:
     """Yield the theme of a file as JSON, for a process of its own."""
     record = read_document(file.read(), name, title, category, kind)
     yield record.model_dump(mode="json")

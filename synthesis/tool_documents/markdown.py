@@ -1,8 +1,8 @@
-"""Tool documents in plain Markdown: each tool a heading, below it what it does and a list or table of what it takes.
+"""Tool documents in plain Markdown: one heading per tool, followed by a description and a list or table of parameters.
 
-A heading names a tool if it is written as code, is a name as programs have them (`book_table`, `book_table(day)`,
-`orders.cancel`) or a request (`GET /tables`). Other headings group tools. Text before the first
-tool is about all of them.
+A heading names a tool if it is written as code, is a name as in programs (`book_table`, `book_table(day)`,
+`orders.cancel`) or a request (`GET /tables`). Other headings group tools. Text before the first tool describes all of
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from markdown_it.token import Token
 from synthesis.errors import FormatError
 from synthesis.formats.mcp import MAX_TOOLS, TOOL_NAME
 from synthesis.formats.records import ToolSpec
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.json_reader import read_json
 from synthesis.tool_documents.markdown_sections import (
     Block,
@@ -49,7 +49,7 @@ REQUIRED, OPTIONAL = (
 
 @dataclass
 class _Section:
-    """A heading with what stands below it, until the next one."""
+    """A heading with the content below it, up to the next one."""
 
     title: str
     line: int
@@ -65,7 +65,7 @@ class _Section:
 
 
 def read_markdown(text: str) -> tuple[str, str, tuple[ToolSpec, ...]]:
-    """Read the title, what it says of all tools, and the tools in their order. Raises FormatError with the line."""
+    """Read the title, the common description, and the tools in their order. Raises FormatError with the line."""
     sections = [_read_section(section) for section in split_sections(text)]
     title = next((section.title for section in sections if section.level == 1 and not _name_tool(section)), "")
     about, tools = _find_tools(sections, title)
@@ -81,7 +81,7 @@ def read_markdown(text: str) -> tuple[str, str, tuple[ToolSpec, ...]]:
 def read_named_tools(
     given: list[MarkdownSection],
 ) -> tuple[list[tuple[str, ToolSpec]], list[MarkdownSection]]:
-    """Read the tools that headings name, each with its place, and return the sections that stand before the first.
+    """Read the tools that headings name, each with its place, and return the sections before the first.
 
     Raises FormatError.
     """
@@ -92,24 +92,24 @@ def read_named_tools(
 
 
 def _find_tools(sections: list[_Section], title: str) -> tuple[list[str], list[tuple[str, ToolSpec]]]:
-    """Return what stands before the first tool, and the tools with their places. Raises FormatError."""
+    """Return the text before the first tool, and the tools with their places. Raises FormatError."""
     about: list[str] = []
     tools: list[tuple[_Section, ToolSpec]] = []
     open_tool: _Section | None = None
-    other: _Section | None = None  # a heading between tools that names none
+    other_heading: _Section | None = None  # a heading between tools that names none
     below: list[_Section] = []
     for section in sections:
         if _name_tool(section):
             if open_tool is not None:
                 tools.append((open_tool, _build_tool(open_tool, below)))
-            open_tool, other, below = section, None, []
+            open_tool, other_heading, below = section, None, []
         elif open_tool is None:
             about += [section.title] * bool(section.title and section.title != title) + section.words
-        elif section.level <= (open_tool if other is None else other).level:
-            other = section
+        elif section.level <= (open_tool if other_heading is None else other_heading).level:
+            other_heading = section
             _require_no_tool(section, section)
-        elif other is not None:
-            _require_no_tool(other, section)
+        elif other_heading is not None:
+            _require_no_tool(other_heading, section)
         else:
             below.append(section)
     if open_tool is not None:
@@ -119,7 +119,7 @@ def _find_tools(sections: list[_Section], title: str) -> tuple[list[str], list[t
 
 
 def _require_no_tool(heading: _Section, below: _Section) -> None:
-    """Raise FormatError if what stands below a heading that names no tool says what a tool takes."""
+    """Raise FormatError if the content below a heading that names no tool lists a tool's parameters."""
     typed = any("type" in parameter["schema"] for parameter in below.parameters)
     if typed or below.schema is not None or PARAMETER_HEADS.fullmatch(below.title):
         name = re.sub(r"\W+", "_", heading.title.lower(), flags=re.ASCII).strip("_") or "book_table"
@@ -138,7 +138,7 @@ def _require_few_names(tools: list[tuple[_Section, ToolSpec]]) -> None:
 
 
 def _name_tool(section: _Section) -> str:
-    """Return the name of the tool that a heading names, or nothing."""
+    """Return the name of the tool that a heading names, or an empty text."""
     title = section.title.strip()
     match = TOOL.fullmatch(title)
     if match is None:
@@ -154,7 +154,7 @@ def _name_tool(section: _Section) -> str:
 
 
 def _read_section(given: MarkdownSection) -> _Section:
-    """Read what stands below a heading as words, parameters and schema."""
+    """Read the content below a heading as words, parameters and schema."""
     section = _Section(given.title, given.line, given.level, given.is_code)
     for block in given.blocks:
         _add_block(section, block)
@@ -180,7 +180,7 @@ def _add_block(section: _Section, block: Block) -> None:
 
 
 def _add_code(section: _Section, token: Token) -> None:
-    """Take a fenced JSON schema of an object as what the tool takes; other code stays part of the words."""
+    """Take a fenced JSON schema of an object as the tool's parameters; other code stays part of the words."""
     if (token.info or "").strip().lower() in ("json", "") and token.content.lstrip().startswith("{"):
         place = f"line {(token.map or [0])[0] + 1}"
         try:
@@ -190,11 +190,11 @@ def _add_code(section: _Section, token: Token) -> None:
         if isinstance(value, dict) and value.get("type") == "object" and isinstance(value.get("properties"), dict):
             section.schema = value
             return
-    section.words.append(clean(token.content.rstrip()))
+    section.words.append(clean_text(token.content.rstrip()))
 
 
 def _add_table(section: _Section, block: Block) -> None:
-    """Take a table whose first column is of names as what the tool takes."""
+    """Take a table whose first column contains names as the tool's parameters."""
     rows = read_rows(block)
     heads = [head.lower() for head in rows[0]] if rows else []
     names = ("name", "parameter", "argument", "field", "input")
@@ -211,14 +211,14 @@ def _add_table(section: _Section, block: Block) -> None:
     }
     for row in rows[1:]:
         cells = {column: row[place] for column, place in columns.items() if place is not None and place < len(row)}
-        wanted = cells.get("required", "required")
+        required_text = cells.get("required", "required")
         section.parameters.append(
-            _build_parameter(row[0].strip("`* "), f"{cells.get('kind', '')}, {wanted}", cells.get("about", ""))
+            _build_parameter(row[0].strip("`* "), f"{cells.get('kind', '')}, {required_text}", cells.get("about", ""))
         )
 
 
 def _read_parameter(item: str) -> dict[str, Any] | None:
-    """Read `name` (type, required): what it means. None: the item says something else."""
+    """Read an item such as `name` (type, required): description. Return None if it has another form."""
     match = PARAMETER.fullmatch(item.strip())
     if match is None or (match["kind"] is None and match["about"] is None and not item.strip().startswith("`")):
         return None
@@ -226,16 +226,16 @@ def _read_parameter(item: str) -> dict[str, Any] | None:
 
 
 def _build_parameter(name: str, kind: str, about: str) -> dict[str, Any]:
-    """Build one parameter; what its type is stays open if no word says it."""
+    """Build one parameter, without a type if no word states it."""
     words = re.findall(r"[a-z]+", kind.lower())
     schema: dict[str, Any] = {}
-    known = next((TYPES[word] for word in words if word in TYPES), None)
-    if known is not None:
-        schema["type"] = known
+    known_type = next((TYPES[word] for word in words if word in TYPES), None)
+    if known_type is not None:
+        schema["type"] = known_type
     if about.strip():
         schema["description"] = about.strip()
     is_required = not OPTIONAL.search(kind) and not re.search(r"\bno\b|\bfalse\b", kind, re.IGNORECASE)
-    return {"name": clean(name), "schema": schema, "required": is_required}
+    return {"name": clean_text(name), "schema": schema, "required": is_required}
 
 
 def _build_tool(section: _Section, below: list[_Section]) -> ToolSpec:
@@ -244,8 +244,8 @@ def _build_tool(section: _Section, below: list[_Section]) -> ToolSpec:
     parameters, schema = list(section.parameters), section.schema
     for part in below:
         if RETURN_HEADS.fullmatch(part.title):
-            listed = [f"- {item['name']}: {item['schema'].get('description', '')}" for item in part.parameters]
-            words += ["Returns: " + "\n".join([*part.words, *listed])]
+            listed_fields = [f"- {item['name']}: {item['schema'].get('description', '')}" for item in part.parameters]
+            words += ["Returns: " + "\n".join([*part.words, *listed_fields])]
         elif PARAMETER_HEADS.fullmatch(part.title):
             parameters += part.parameters
             schema = schema or part.schema

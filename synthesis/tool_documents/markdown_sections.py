@@ -1,4 +1,4 @@
-"""Sections of a Markdown document: a heading, the line at which it stands, and the blocks below it."""
+"""Sections of a Markdown document: a heading, its line, and the blocks below it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 
 Block = list[Token]
 """The tokens of one paragraph, list, table or piece of code, from the one that opens it to the one that closes it."""
@@ -15,7 +15,7 @@ Block = list[Token]
 
 @dataclass
 class MarkdownSection:
-    """A heading with what stands below it, until the next one. Text before the first heading has level 0."""
+    """A heading with the content below it, up to the next one. Text before the first heading has level 0."""
 
     title: str
     line: int
@@ -38,7 +38,7 @@ def split_sections(text: str) -> list[MarkdownSection]:
         if token.type == "heading_open":
             inline = tokens[index + 1]
             only_code = [child.type for child in inline.children or []] == ["code_inline"]
-            title = clean(read_words(inline))
+            title = clean_text(read_words(inline))
             sections.append(MarkdownSection(title, _count_lines(token), int(token.tag[1:]), only_code))
             index += 3
             continue
@@ -48,13 +48,13 @@ def split_sections(text: str) -> list[MarkdownSection]:
     return sections
 
 
-def name_line(block: Block) -> str:
+def format_line(block: Block) -> str:
     """Return the place of a block."""
     return f"line {_count_lines(block[0])}"
 
 
 def read_words(token: Token) -> str:
-    """Return the text of a line as its author wrote it, without the marks of code that is all of it."""
+    """Return the text of a line as its author wrote it, without code marks if they enclose all of it."""
     children = token.children or []
     if len(children) == 1 and children[0].type == "code_inline":
         return children[0].content
@@ -64,28 +64,28 @@ def read_words(token: Token) -> str:
 def read_paragraph(block: Block) -> str:
     """Return the text of a block that is no list and no table."""
     if block[0].type in ("fence", "code_block"):
-        return clean(block[0].content.rstrip())
-    return clean("\n".join(read_words(token) for token in block if token.type in ("inline", "html_block"))).strip()
+        return clean_text(block[0].content.rstrip())
+    return clean_text("\n".join(read_words(token) for token in block if token.type in ("inline", "html_block"))).strip()
 
 
 def is_list(block: Block) -> bool:
-    """Whether a block is a list, with bullets or numbers."""
+    """Return whether a block is a list, with bullets or numbers."""
     return block[0].type in ("bullet_list_open", "ordered_list_open")
 
 
 def read_items(block: Block) -> list[str]:
-    """Return the items of a list as texts; what is nested in one is part of its text, a line each."""
+    """Return the items of a list as texts; nested content is part of its item's text, one line each."""
     items: list[str] = []
     for token in block:
         if token.type == "list_item_open" and token.level == block[0].level + 1:
             items.append("")
         elif token.type in ("inline", "fence", "code_block") and items:
             items[-1] = f"{items[-1]}\n{token.content}".strip()
-    return [clean(item) for item in items]
+    return [clean_text(item) for item in items]
 
 
 def read_block(block: Block) -> str:
-    """Return any block as text: a list an item a line, a table a row a line."""
+    """Return any block as text: one line per item of a list or row of a table."""
     if is_list(block):
         return "\n".join(f"- {item}" for item in read_items(block))
     if block[0].type == "table_open":
@@ -100,7 +100,7 @@ def read_rows(block: Block) -> list[list[str]]:
         if token.type == "tr_open":
             rows.append([])
         elif token.type == "inline":
-            rows[-1].append(clean(read_words(token)).strip())
+            rows[-1].append(clean_text(read_words(token)).strip())
     return rows
 
 

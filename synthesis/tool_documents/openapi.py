@@ -1,4 +1,4 @@
-"""OpenAPI 3.0 and 3.1 and Swagger 2 documents: each operation is a tool, what it takes is one JSON schema."""
+"""OpenAPI 3.0 and 3.1 and Swagger 2 documents: each operation is a tool, its parameters are one JSON schema."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from synthesis.errors import FormatError
 from synthesis.formats.records import ToolSpec
-from synthesis.formats.values import clean, record_of, text_field
-from synthesis.json_reader import json_type
+from synthesis.formats.values import clean_text, read_text_field, require_record
+from synthesis.json_reader import get_json_type
 from synthesis.prompts.tool_text import shorten_parameters
-from synthesis.tool_documents.schemas import SchemaReader, follow
+from synthesis.tool_documents.schemas import SchemaReader, follow_references
 
 METHODS = ("get", "put", "post", "delete", "patch", "options", "head", "trace")
 MOST_OPERATIONS = 1_000
@@ -53,7 +53,7 @@ class Operation:
 
 
 def is_openapi(document: Any) -> bool:
-    """Whether a document says that it is an OpenAPI or Swagger document, of whatever version."""
+    """Return whether a document declares itself an OpenAPI or Swagger document, of any version."""
     return isinstance(document, dict) and ("openapi" in document or "swagger" in document)
 
 
@@ -82,17 +82,17 @@ def _require_version(document: dict[str, Any]) -> None:
 
 
 def _list_operations(document: dict[str, Any]) -> Iterator[Operation]:
-    paths = record_of(document.get("paths", {}), "paths")
+    paths = require_record(document.get("paths", {}), "paths")
     for path, item in paths.items():
         if path.startswith("x-"):
             continue
         place = f"paths.{path}"
-        fields = record_of(follow(document, item, place), place)
+        fields = require_record(follow_references(document, item, place), place)
         shared = _read_list(fields, "parameters", place)
         for method in fields:
             if method in METHODS:
-                named = f"{place}.{method}"
-                yield Operation(path, method, record_of(fields[method], named), shared, named)
+                operation_place = f"{place}.{method}"
+                yield Operation(path, method, require_record(fields[method], operation_place), shared, operation_place)
 
 
 def _read_list(fields: dict[str, Any], name: str, place: str) -> list[Any]:
@@ -100,7 +100,7 @@ def _read_list(fields: dict[str, Any], name: str, place: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise FormatError(f"{place}.{name}", f"expected a list, found a {json_type(value)}")
+        raise FormatError(f"{place}.{name}", f"expected a list, found a {get_json_type(value)}")
     return value
 
 
@@ -109,20 +109,22 @@ def _name_operation(operation: Operation, names: dict[str, Operation]) -> str:
 
     Raises FormatError: its id is that of another.
     """
-    given, place = _read_id(operation), operation.place
-    spelled = [re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") for text in (given, operation.line)]
-    name = spelled[0] or spelled[1]
+    given_id, place = _read_id(operation), operation.place
+    name_candidates = [re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") for text in (given_id, operation.line)]
+    name = name_candidates[0] or name_candidates[1]
     name = name if name[:1].isalpha() else f"call_{name}"
     if name not in names:
         return name
-    if _read_id(names[name]) == given:
-        reason = f"the name {given or name!r} is also that of {names[name].place}; give each operation its own"
+    if _read_id(names[name]) == given_id:
+        reason = f"the name {given_id or name!r} is also that of {names[name].place}; give each operation its own"
         raise FormatError(f"{place}.operationId", reason)
-    return next(other for number in range(2, MOST_OPERATIONS + 3) if (other := f"{name}_{number}") not in names)
+    return next(
+        numbered_name for number in range(2, MOST_OPERATIONS + 3) if (numbered_name := f"{name}_{number}") not in names
+    )
 
 
 def _read_id(operation: Operation) -> str:
-    return text_field(operation.fields, "operationId", operation.place).strip()
+    return read_text_field(operation.fields, "operationId", operation.place).strip()
 
 
 def _read_operation(reader: SchemaReader, operation: Operation, name: str) -> ToolSpec:
@@ -151,19 +153,19 @@ def _read_operation(reader: SchemaReader, operation: Operation, name: str) -> To
     if definitions := reader.take_definitions():
         schema["$defs"] = definitions
     schema = shorten_parameters(schema, PARAMETER_CHARS)
-    return ToolSpec(name=name, description=_describe(document, operation), parameters=schema)
+    return ToolSpec(name=name, description=_describe_operation(document, operation), parameters=schema)
 
 
 def _list_parameters(document: dict[str, Any], operation: Operation) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Give each parameter once by name and place; those of the operation replace those of its path."""
+    """Yield each parameter once by name and place; those of the operation replace those of its path."""
     merged: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
-    own = _read_list(operation.fields, "parameters", operation.place)
+    own_parameters = _read_list(operation.fields, "parameters", operation.place)
     above = operation.place.rsplit(".", 1)[0]
-    listed = [(item, f"{above}.parameters[{index}]") for index, item in enumerate(operation.shared)]
-    listed += [(item, f"{operation.place}.parameters[{index}]") for index, item in enumerate(own)]
-    for item, place in listed:
-        value = record_of(follow(document, item, place), place)
-        name, where = text_field(value, "name", place, required=True), value.get("in")
+    all_parameters = [(item, f"{above}.parameters[{index}]") for index, item in enumerate(operation.shared)]
+    all_parameters += [(item, f"{operation.place}.parameters[{index}]") for index, item in enumerate(own_parameters)]
+    for item, place in all_parameters:
+        value = require_record(follow_references(document, item, place), place)
+        name, where = read_text_field(value, "name", place, required=True), value.get("in")
         if where not in (*PLACES, "body", "formData"):
             raise FormatError(f"{place}.in", f"{str(where)[:40]!r}; a parameter is in {', '.join(PLACES)}")
         if where == "header" and name.lower() in NO_PARAMETERS:
@@ -181,14 +183,14 @@ def _read_parameter(document: dict[str, Any], reader: SchemaReader, value: dict[
         schema = reader.read(_choose_content(value["content"], place).get("schema", {}), f"{place}.content")
     else:
         schema = reader.read({key: part for key, part in value.items() if key not in ABOUT_PARAMETER}, place)
-    about = text_field(value, "description", place)
+    about = read_text_field(value, "description", place)
     if not about or not isinstance(schema, dict):
         return schema
     return {**schema, "description": about} if "$ref" not in schema else {"allOf": [schema], "description": about}
 
 
 def _build_form(fields: list[dict[str, Any]]) -> dict[str, Any]:
-    """Build the body that parameters in `formData` of Swagger 2 make together."""
+    """Build the body that the `formData` parameters of Swagger 2 form together."""
     properties = {
         field["name"]: {key: part for key, part in field.items() if key not in ABOUT_PARAMETER} for field in fields
     }
@@ -197,16 +199,16 @@ def _build_form(fields: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _find_request_body(document: dict[str, Any], operation: Operation) -> tuple[Any, bool, str] | None:
-    """Find the schema of what the operation takes as its body (OpenAPI 3), and whether it is required."""
+    """Find the schema of the operation's request body (OpenAPI 3), and whether it is required."""
     if "requestBody" not in operation.fields:
         return None
     place = f"{operation.place}.requestBody"
-    body = record_of(follow(document, operation.fields["requestBody"], place), place)
-    content = record_of(body.get("content", {}), f"{place}.content")
+    body = require_record(follow_references(document, operation.fields["requestBody"], place), place)
+    content = require_record(body.get("content", {}), f"{place}.content")
     if not content:
         return None
-    chosen = _choose_content(content, f"{place}.content")
-    return chosen.get("schema", {}), body.get("required") is True, f"{place}.content.schema"
+    chosen_content = _choose_content(content, f"{place}.content")
+    return chosen_content.get("schema", {}), body.get("required") is True, f"{place}.content.schema"
 
 
 def _choose_content(content: dict[str, Any], place: str) -> dict[str, Any]:
@@ -214,7 +216,7 @@ def _choose_content(content: dict[str, Any], place: str) -> dict[str, Any]:
     for pattern in ("application/json", r".*\+json", ".*json.*", ".*form.*", ".*"):
         for media, value in content.items():
             if re.fullmatch(pattern, media.partition(";")[0].strip(), re.IGNORECASE | re.DOTALL):
-                return record_of(value, f"{place}.{media}")
+                return require_record(value, f"{place}.{media}")
     return {}
 
 
@@ -225,10 +227,11 @@ def _add_body(
     properties: dict[str, Any],
     required: list[str],
 ) -> None:
-    """Add the body's fields beside the parameters; a body that is no plain object, or whose fields have the names of
-    parameters, becomes one argument `body`."""
+    """Add the body's fields to the parameters; a body that is no plain object, or whose fields share names with
+    parameters, becomes one argument `body`.
+    """
     schema, is_required, place = body
-    plain = follow(document, schema, place)
+    plain = follow_references(document, schema, place)
     fields: Any = plain.get("properties") if isinstance(plain, dict) else None
     is_plain = isinstance(fields, dict) and fields and not {"allOf", "anyOf", "oneOf"} & plain.keys()
     if not is_plain or fields.keys() & properties.keys():
@@ -238,48 +241,48 @@ def _add_body(
         return
     for name, field in fields.items():
         properties[name] = reader.read(field, f"{place}.properties.{name}")
-    wanted = plain.get("required")
-    if is_required and isinstance(wanted, list):
-        required += [name for name in wanted if isinstance(name, str) and name in fields]
+    required_fields = plain.get("required")
+    if is_required and isinstance(required_fields, list):
+        required += [name for name in required_fields if isinstance(name, str) and name in fields]
 
 
-def _describe(document: dict[str, Any], operation: Operation) -> str:
-    """Say what an operation does: its summary, its description, and what it returns if it succeeds."""
+def _describe_operation(document: dict[str, Any], operation: Operation) -> str:
+    """Describe an operation: its summary, its description, and its successful response."""
     fields, place = operation.fields, operation.place
-    parts = [text_field(fields, "summary", place).strip(), text_field(fields, "description", place).strip()]
+    parts = [read_text_field(fields, "summary", place).strip(), read_text_field(fields, "description", place).strip()]
     parts = list(dict.fromkeys(part for part in parts if part))
     if fields.get("deprecated") is True:
         parts.append("Deprecated.")
     returned = _describe_response(document, fields, place)
     parts += [f"Returns: {returned}"] if returned else []
-    return "\n\n".join(parts) or f"{operation.method.upper()} {clean(operation.path)}"
+    return "\n\n".join(parts) or f"{operation.method.upper()} {clean_text(operation.path)}"
 
 
 def _describe_response(document: dict[str, Any], fields: dict[str, Any], place: str) -> str:
-    responses = record_of(fields.get("responses") or {}, f"{place}.responses")
+    responses = require_record(fields.get("responses") or {}, f"{place}.responses")
     code = next((code for code in sorted(responses) if re.match(r"2(\d\d|XX)$", code, re.IGNORECASE)), "default")
     if code not in responses:
         return ""
     place = f"{place}.responses.{code}"
-    response = record_of(follow(document, responses[code], place), place)
+    response = require_record(follow_references(document, responses[code], place), place)
     content = response.get("content")
     if isinstance(content, dict) and content:
         schema = _choose_content(content, f"{place}.content").get("schema")
     else:
         schema = response.get("schema")  # Swagger 2
-    words = [text_field(response, "description", place).strip(), _name_fields(document, schema, place)]
+    words = [read_text_field(response, "description", place).strip(), _name_fields(document, schema, place)]
     return ". ".join(word.rstrip(".") for word in words if word)
 
 
 def _name_fields(document: dict[str, Any], schema: Any, place: str) -> str:
-    """Name the fields of what is returned, of one item if it is a list."""
-    value = follow(document, schema, place)
+    """Name the fields of a response, of one item if it is a list."""
+    value = follow_references(document, schema, place)
     of_list = isinstance(value, dict) and value.get("type") == "array"
     if of_list:
-        value = follow(document, value.get("items"), place)
+        value = follow_references(document, value.get("items"), place)
     fields = value.get("properties") if isinstance(value, dict) else None
     if not isinstance(fields, dict) or not fields:
         return ""
-    names = ", ".join(clean(name) for name in list(fields)[:MOST_RETURNED])
-    more = f" and {len(fields) - MOST_RETURNED} more" if len(fields) > MOST_RETURNED else ""
-    return f"{'A list of objects' if of_list else 'An object'} with {names}{more}"
+    names = ", ".join(clean_text(name) for name in list(fields)[:MOST_RETURNED])
+    more_text = f" and {len(fields) - MOST_RETURNED} more" if len(fields) > MOST_RETURNED else ""
+    return f"{'A list of objects' if of_list else 'An object'} with {names}{more_text}"

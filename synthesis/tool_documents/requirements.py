@@ -1,6 +1,6 @@
 """Product requirement documents in Markdown (Agent-World 3.1, third source): background, workflows and interfaces.
 
-What a heading speaks of is told by its words (ours). Each heading or list item below one on workflows is a workflow;
+The words of a heading determine its subject (ours). Each heading or list item below one on workflows is a workflow;
 items below one on interfaces are tools that an environment may have. Everything else is part of the description.
 """
 
@@ -13,13 +13,13 @@ from typing import Literal
 from synthesis.errors import FormatError
 from synthesis.formats.mcp import MAX_TOOLS, TOOL_NAME
 from synthesis.formats.records import DocumentText, ToolSpec, Workflow
-from synthesis.formats.values import clean, shorten
+from synthesis.formats.values import clean_text, shorten_text
 from synthesis.tool_documents.markdown import read_named_tools
 from synthesis.tool_documents.markdown_sections import (
     Block,
     MarkdownSection,
+    format_line,
     is_list,
-    name_line,
     read_block,
     read_items,
     read_rows,
@@ -78,7 +78,7 @@ class _Chapter:
 
 
 def read_requirements(text: str) -> DocumentText:
-    """Read a product requirement document. Raises FormatError with the line of what is wrong, and what is missing."""
+    """Read a product requirement document. Raises FormatError with the line of the error, or the missing part."""
     sections = split_sections(text)
     title = _find_title(sections)
     chapters = _split_chapters([section for section in sections if section is not title])
@@ -104,14 +104,14 @@ def read_requirements(text: str) -> DocumentText:
 
 
 def _find_title(sections: list[MarkdownSection]) -> MarkdownSection | None:
-    """Find the one heading of the first level, if it stands above all others."""
+    """Find the only heading of the first level, if it precedes all others."""
     heads = [section for section in sections if section.level]
     alone = len(heads) > 1 and sum(section.level == 1 for section in heads) == 1
     return heads[0] if alone and heads[0].level == 1 else None
 
 
 def _read_name(sections: list[MarkdownSection], title: MarkdownSection | None) -> str:
-    """Return what a title says of the product; if nothing, the heading below it, which has nothing else to say."""
+    """Return the product's name in a title; if there is none, the heading below it if that has no other subject."""
     if title is None:
         return ""
     after = sections[sections.index(title) + 1]
@@ -131,7 +131,7 @@ def _choose_part(title: str) -> Part:
 
 
 def _split_chapters(sections: list[MarkdownSection]) -> list[_Chapter]:
-    """Split at headings that speak of a part, and at those that stand no deeper than the one before."""
+    """Split at headings that name a part, and at those that are no deeper than the one before."""
     chapters: list[_Chapter] = []
     for section in sections:
         part = _choose_part(section.title)
@@ -148,9 +148,9 @@ def _require_parts(chapters: list[_Chapter], sections: list[MarkdownSection]) ->
     missing = [part for part in EXAMPLES if not any(chapter.part == part for chapter in chapters)]
     if missing:
         heads = [f"{section.title[:60]!r} (line {section.line})" for section in sections if section.level][:12]
-        found = f"its headings are {', '.join(heads)}" if heads else "it has no headings"
-        wanted = " and ".join(f"{part} (such as {EXAMPLES[part]})" for part in missing)
-        raise FormatError("line 1", f"no heading speaks of {wanted}; {found}")
+        headings_text = f"its headings are {', '.join(heads)}" if heads else "it has no headings"
+        wanted_parts = " and ".join(f"{part} (such as {EXAMPLES[part]})" for part in missing)
+        raise FormatError("line 1", f"no heading speaks of {wanted_parts}; {headings_text}")
     for chapter in chapters:
         if chapter.part != "other" and not any(section.blocks for section in chapter.sections):
             raise FormatError(chapter.head.place, f"nothing stands below {chapter.head.title[:80]!r}")
@@ -162,57 +162,63 @@ def _read_workflows(chapter: _Chapter) -> list[tuple[str, Workflow]]:
     single = ONE_WORKFLOW.fullmatch(NUMBER.sub("", head.title))
     if single or (not chapter.below and _holds_steps(head)):
         return [_build_workflow(head, single[1] if single else NUMBER.sub("", head.title), chapter.below)]
-    found: list[tuple[str, Workflow]] = []
+    workflows: list[tuple[str, Workflow]] = []
     for block in head.blocks:
-        found += _read_listed(block)
+        workflows += _read_listed(block)
     level = min((section.level for section in chapter.below), default=0)
     for index, section in enumerate(chapter.below):
         if section.level == level:
-            rest = chapter.below[index + 1 :]
-            end = next((place for place, one in enumerate(rest) if one.level <= level), len(rest))
-            one = ONE_WORKFLOW.fullmatch(NUMBER.sub("", section.title))
-            found.append(_build_workflow(section, one[1] if one else NUMBER.sub("", section.title), rest[:end]))
-    if not found:
+            later_sections = chapter.below[index + 1 :]
+            end = next((place for place, one in enumerate(later_sections) if one.level <= level), len(later_sections))
+            title_match = ONE_WORKFLOW.fullmatch(NUMBER.sub("", section.title))
+            workflows.append(
+                _build_workflow(
+                    section, title_match[1] if title_match else NUMBER.sub("", section.title), later_sections[:end]
+                )
+            )
+    if not workflows:
         reason = (
             f"{head.title[:80]!r} names no workflow; give each a heading with its steps below, or an item of a list"
         )
         raise FormatError(head.place, reason)
-    return found
+    return workflows
 
 
 def _holds_steps(section: MarkdownSection) -> bool:
-    """Whether a section that speaks of one workflow holds its steps: one numbered list."""
+    """Return whether a section on one workflow contains its steps: one numbered list."""
     lists = [block for block in section.blocks if is_list(block)]
     return len(lists) == 1 and lists[0][0].type == "ordered_list_open" and not re.search(r"s\b", section.title)
 
 
 def _read_listed(block: Block) -> list[tuple[str, Workflow]]:
     """Read a block whose items are workflows: a list, in which steps are nested, a table, or user stories."""
-    place = name_line(block)
+    place = format_line(block)
     if block[0].type == "table_open":
         return [(place, flow) for flow in _read_table(read_rows(block))]
     if not is_list(block):
         text = read_block(block).strip()
         stories = [story for story in STORY_START.split(text) if story]
         return [(place, _name_workflow(story)) for story in stories] if STORY_START.match(text) else []
-    found = []
+    workflows = []
     for first, steps in filter(any, _read_nested(block)):
-        named = NAMED_ITEM.fullmatch(first)
-        rest = named["rest"].strip() if named else ""
-        parts = [part for part in re.split(r"\s*(?:\u2192|->|;)\s*", rest) if part]
-        name = (named["bold"] or named["code"] or named["plain"]) if named else first
-        found.append((place, _name_workflow(name, (*parts, *steps))))
-    return found
+        name_match = NAMED_ITEM.fullmatch(first)
+        item_rest = name_match["rest"].strip() if name_match else ""
+        parts = [part for part in re.split(r"\s*(?:\u2192|->|;)\s*", item_rest) if part]
+        name = (name_match["bold"] or name_match["code"] or name_match["plain"]) if name_match else first
+        workflows.append((place, _name_workflow(name, (*parts, *steps))))
+    return workflows
 
 
 def _name_workflow(name: str, steps: tuple[str, ...] = ()) -> Workflow:
-    """Build a workflow of its name, on one line; of one that is too long for a name nothing is lost."""
+    """Build a workflow from its name, on one line; a name that is too long is also kept in full as its description."""
     name = " ".join(name.split())
-    return Workflow(name=shorten(name, NAME_CHARS), about=name if len(name) > NAME_CHARS else "", steps=steps)
+    return Workflow(name=shorten_text(name, NAME_CHARS), about=name if len(name) > NAME_CHARS else "", steps=steps)
 
 
 def _read_table(rows: list[list[str]]) -> list[Workflow]:
-    """Read a table as workflows: the first column that is no number names them, or all do if it names two alike."""
+    """Read a table as workflows: named by the first column that is no number, or by all columns if it names two
+    alike.
+    """
     skipped = int(bool(rows) and len(rows[0]) > 1 and NUMBER_HEAD.fullmatch(rows[0][0]) is not None)
     cells = [[cell for cell in row[skipped:] if cell] for row in rows[1:]]
     cells = [row for row in cells if row]
@@ -228,13 +234,15 @@ def _read_nested(block: Block) -> list[tuple[str, list[str]]]:
         if token.type == "list_item_open" and token.level == block[0].level + 1:
             items.append(([], []))
         elif token.type == "inline" and items:
-            own, nested = items[-1]
-            (own if token.level == block[0].level + 3 else nested).append(clean(" ".join(token.content.split())))
+            own_words, nested = items[-1]
+            (own_words if token.level == block[0].level + 3 else nested).append(
+                clean_text(" ".join(token.content.split()))
+            )
     return [(" ".join(own), nested) for own, nested in items]
 
 
 def _write_introduction(chapter: _Chapter) -> list[str]:
-    """Return what stands below the heading of many workflows and is none of them."""
+    """Return the content below the heading of several workflows that is none of them."""
     if ONE_WORKFLOW.fullmatch(NUMBER.sub("", chapter.head.title)) or not (
         chapter.below or len(chapter.head.blocks) > 1
     ):
@@ -245,7 +253,7 @@ def _write_introduction(chapter: _Chapter) -> list[str]:
 
 
 def _build_workflow(head: MarkdownSection, name: str, below: list[MarkdownSection]) -> tuple[str, Workflow]:
-    """Build a workflow of a heading and what stands below it. Raises FormatError: it says nothing."""
+    """Build a workflow from a heading and the content below it. Raises FormatError: it is empty."""
     about: list[str] = []
     steps: list[str] = []
     for section in (head, *below):
@@ -258,7 +266,7 @@ def _build_workflow(head: MarkdownSection, name: str, below: list[MarkdownSectio
     about = [words for words in about if words]
     if not steps and not about:
         raise FormatError(head.place, f"the workflow {name[:80]!r} has no steps")
-    return head.place, Workflow(name=shorten(name, 200), about="\n".join(about), steps=tuple(steps))
+    return head.place, Workflow(name=shorten_text(name, 200), about="\n".join(about), steps=tuple(steps))
 
 
 def _require_few_workflows(workflows: list[tuple[str, Workflow]]) -> None:
@@ -275,39 +283,43 @@ def _require_few_workflows(workflows: list[tuple[str, Workflow]]) -> None:
         if flow.name.casefold() in seen:
             raise FormatError(place, f"{flow.name[:80]!r} is also the workflow at {seen[flow.name.casefold()]}")
         seen[flow.name.casefold()] = place
-    written = sum(len(flow.model_dump_json()) for _, flow in workflows)
-    if written > WORKFLOW_CHARS:
-        reason = f"the workflows have {written:,} characters; {WORKFLOW_CHARS:,} are allowed: shorten or split them"
+    written_chars = sum(len(flow.model_dump_json()) for _, flow in workflows)
+    if written_chars > WORKFLOW_CHARS:
+        reason = (
+            f"the workflows have {written_chars:,} characters; {WORKFLOW_CHARS:,} are allowed: shorten or split them"
+        )
         raise FormatError(workflows[0][0], reason)
 
 
 def _read_interfaces(chapter: _Chapter, tools: list[ToolSpec]) -> list[str]:
     """Add the tools of a chapter to `tools`; return its other words. Raises FormatError.
 
-    Tools are headings that name one, items of a list or table right below the chapter's heading or written as code, and
-    the other headings of the first level below it, with all that stands there.
+    Tools are headings that name one, items of a list or table directly below the chapter's heading or written as code,
+    and the other headings of the first level below it, with all their content.
     """
-    named, other = read_named_tools(chapter.sections)
-    tools += [tool for _, tool in named]
+    named_tools, other_sections = read_named_tools(chapter.sections)
+    tools += [tool for _, tool in named_tools]
     words: list[str] = []
-    level = min((section.level for section in other[1:]), default=0)
+    level = min((section.level for section in other_sections[1:]), default=0)
     groups: list[list[MarkdownSection]] = []
-    for section in other:
+    for section in other_sections:
         if section is chapter.head or section.level == level:
             groups.append([section])
         else:
             groups[-1].append(section)
     for head, *below in groups:
-        listed = [
+        listed_tools = [
             tool for block in head.blocks for tool in _read_interface_list(block, only_code=head is not chapter.head)
         ]
-        tools += listed
-        if listed or head is chapter.head:
-            kept = [read_block(block) for block in head.blocks if not (listed and _read_interface_list(block))]
-            words += ["\n".join([head.title, *kept])] * bool(kept) + _write_out(below)
+        tools += listed_tools
+        if listed_tools or head is chapter.head:
+            other_blocks = [
+                read_block(block) for block in head.blocks if not (listed_tools and _read_interface_list(block))
+            ]
+            words += ["\n".join([head.title, *other_blocks])] * bool(other_blocks) + _write_out(below)
         else:
             about = "\n".join([*(read_block(block) for block in head.blocks), *_write_out(below)])
-            tools.append(ToolSpec(name=shorten(NUMBER.sub("", head.title), TOOL_NAME), description=about))
+            tools.append(ToolSpec(name=shorten_text(NUMBER.sub("", head.title), TOOL_NAME), description=about))
     return words
 
 
@@ -319,16 +331,16 @@ def _read_interface_list(block: Block, *, only_code: bool = False) -> list[ToolS
     matches = [NAMED_ITEM.fullmatch(item) for item in read_items(block)] if is_list(block) else []
     if not all(match is not None and (match["code"] or not only_code) for match in matches):
         return []
-    named = [(match["bold"] or match["code"] or match["plain"], match["rest"]) for match in matches if match]
-    return [ToolSpec(name=shorten(name, TOOL_NAME), description=about.strip()) for name, about in named]
+    named_items = [(match["bold"] or match["code"] or match["plain"], match["rest"]) for match in matches if match]
+    return [ToolSpec(name=shorten_text(name, TOOL_NAME), description=about.strip()) for name, about in named_items]
 
 
 def _join_tools(tools: list[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Join what is said of one interface at several places. Raises FormatError: there are too many."""
+    """Join descriptions of one interface from several places. Raises FormatError: there are too many."""
     joined: dict[str, ToolSpec] = {}
     for tool in tools:
-        known = joined.get(tool.name)
-        about = "\n\n".join(filter(None, [known.description if known else "", tool.description]))
+        known_tool = joined.get(tool.name)
+        about = "\n\n".join(filter(None, [known_tool.description if known_tool else "", tool.description]))
         joined[tool.name] = tool.model_copy(update={"description": about})
     if len(joined) > MAX_TOOLS:
         raise FormatError("", f"{len(joined):,} interfaces; {MAX_TOOLS:,} are allowed")

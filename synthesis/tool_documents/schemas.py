@@ -1,4 +1,4 @@
-"""Schemas of an OpenAPI document as JSON schemas of their own: what they refer to is kept by name under `$defs`."""
+"""Schemas of an OpenAPI document as independent JSON schemas: referenced schemas are kept by name under `$defs`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.json_reader import json_type
+from synthesis.json_reader import get_json_type
 
 POINTER = re.compile(r"#(/[^/]*)+")
 SCHEMA_ONLY = ("xml", "discriminator", "externalDocs")
@@ -16,10 +16,10 @@ MOST_HOPS = 20
 """References to a reference that are followed: more are a circle that holds nothing."""
 
 
-def look_up(document: dict[str, Any], reference: Any, place: str) -> Any:
-    """Return what a local reference names. Raises FormatError: it leads out of the document, or to nothing."""
+def look_up_reference(document: dict[str, Any], reference: Any, place: str) -> Any:
+    """Return the target of a local reference. Raises FormatError: it leads out of the document, or does not exist."""
     if not isinstance(reference, str):
-        raise FormatError(f"{place}.$ref", f"expected text, found a {json_type(reference)}")
+        raise FormatError(f"{place}.$ref", f"expected text, found a {get_json_type(reference)}")
     if not reference.startswith("#"):
         raise FormatError(
             f"{place}.$ref", f"refers to another document ({reference[:200]!r}); put what it names into this one"
@@ -38,18 +38,18 @@ def look_up(document: dict[str, Any], reference: Any, place: str) -> Any:
     return value
 
 
-def follow(document: dict[str, Any], value: Any, place: str) -> Any:
-    """Return a value, or what it refers to if it is a reference. Raises FormatError."""
+def follow_references(document: dict[str, Any], value: Any, place: str) -> Any:
+    """Return a value, or the target if it is a reference. Raises FormatError."""
     for _ in range(MOST_HOPS):
         if not (isinstance(value, dict) and "$ref" in value):
             return value
-        value = look_up(document, value["$ref"], place)
+        value = look_up_reference(document, value["$ref"], place)
     raise FormatError(f"{place}.$ref", "refers to itself in a circle")
 
 
 @dataclass
 class SchemaReader:
-    """Reads the schemas of a document. What they refer to is read once, under a name; circles survive in it."""
+    """Reader of a document's schemas. Referenced schemas are read once, under a name, so that cycles are possible."""
 
     document: dict[str, Any]
     definitions: dict[str, Any] = field(default_factory=dict)
@@ -64,14 +64,14 @@ class SchemaReader:
     """Name, schema and place of what was referred to and is not read yet."""
 
     def take_definitions(self) -> dict[str, Any]:
-        """Return all that was referred to since the last call, directly or not, and forget it. Raises FormatError."""
-        found: set[str] = set()
-        left, self.met = self.met, set()
-        while left:
-            found |= left
+        """Return all definitions referenced since the last call, directly or not, and reset. Raises FormatError."""
+        found_names: set[str] = set()
+        left_names, self.met = self.met, set()
+        while left_names:
+            found_names |= left_names
             self._read_waiting()
-            left = {name for one in left for name in self.uses[one]} - found
-        return {name: self.definitions[name] for name in sorted(found)}
+            left_names = {name for one in left_names for name in self.uses[one]} - found_names
+        return {name: self.definitions[name] for name in sorted(found_names)}
 
     def _read_waiting(self) -> None:
         while self.waiting:
@@ -85,7 +85,7 @@ class SchemaReader:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, dict):
-            raise FormatError(place, f"expected a schema, found a {json_type(schema)}")
+            raise FormatError(place, f"expected a schema, found a {get_json_type(schema)}")
         if "$ref" in schema:
             return {"$ref": f"#/$defs/{self._define(schema['$ref'], place)}"}
         read = {key: value for key, value in schema.items() if key not in (*SCHEMA_ONLY, "nullable")}
@@ -98,17 +98,17 @@ class SchemaReader:
         for key in ("items", "additionalProperties", "not", "propertyNames", "contains"):
             if isinstance(read.get(key), dict):
                 read[key] = self.read(read[key], f"{place}.{key}")
-        return _as_json_schema(read, is_nullable=schema.get("nullable") is True)
+        return _to_json_schema(read, is_nullable=schema.get("nullable") is True)
 
     def _define(self, reference: Any, place: str) -> str:
-        """Name what a reference leads to; it is read later, once, since it may refer to itself."""
-        value = look_up(self.document, reference, place)
+        """Name the target of a reference; it is read later, once, since it may refer to itself."""
+        value = look_up_reference(self.document, reference, place)
         if reference not in self.names:
-            wanted = re.sub(r"\W+", "_", reference.rsplit("/", 1)[-1].replace("~1", "/")) or "schema"
-            name, number = wanted, 1
+            wanted_name = re.sub(r"\W+", "_", reference.rsplit("/", 1)[-1].replace("~1", "/")) or "schema"
+            name, number = wanted_name, 1
             while name in self.definitions:
                 number += 1
-                name = f"{wanted}_{number}"
+                name = f"{wanted_name}_{number}"
             self.names[reference] = name
             self.definitions[name] = {}
             self.waiting.append((name, value, reference))
@@ -116,8 +116,8 @@ class SchemaReader:
         return self.names[reference]
 
 
-def _as_json_schema(schema: dict[str, Any], *, is_nullable: bool) -> dict[str, Any]:
-    """Say in JSON Schema what OpenAPI 3.0 and Swagger 2 say in words of their own."""
+def _to_json_schema(schema: dict[str, Any], *, is_nullable: bool) -> dict[str, Any]:
+    """Translate keywords of OpenAPI 3.0 and Swagger 2 into JSON Schema."""
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if schema.get(bound) is True and limit in schema:
             schema[bound] = schema.pop(limit)

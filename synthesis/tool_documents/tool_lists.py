@@ -1,4 +1,4 @@
-"""Lists of tools: what an MCP server answers to `tools/list`, and the function lists that models are given."""
+"""Lists of tools: an MCP server's reply to `tools/list`, and function lists for models."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from synthesis.errors import FormatError
 from synthesis.formats.mcp import MAX_TOOLS, read_tool
 from synthesis.formats.records import ToolSpec
-from synthesis.formats.values import clean, record_of, text_field
-from synthesis.json_reader import json_type
+from synthesis.formats.values import clean_text, read_text_field, require_record
+from synthesis.json_reader import get_json_type
 
 LISTS = ("tools", "functions", "function_declarations", "functionDeclarations")
 """How objects name the list of tools that they hold."""
@@ -44,7 +44,7 @@ def find_tools(document: Any) -> tuple[list[Any], str]:
     if isinstance(document, list):
         _require_no_servers(document)
         return document, "tools"
-    fields = record_of(document, "")
+    fields = require_record(document, "")
     result = fields.get("result")
     if isinstance(result, dict) and "tools" in result:  # a JSON-RPC answer
         fields, above = result, "result."
@@ -55,18 +55,18 @@ def find_tools(document: Any) -> tuple[list[Any], str]:
         raise FormatError("", f"no OpenAPI document, and no list of tools: an object has it as {', '.join(LISTS[:2])}")
     value = fields[name]
     if not isinstance(value, list):
-        raise FormatError(f"{above}{name}", f"expected a list, found a {json_type(value)}")
+        raise FormatError(f"{above}{name}", f"expected a list, found a {get_json_type(value)}")
     if above == "" and any(field in fields for field in SERVER_FIELDS):
         _require_no_servers([document])
     return value, f"{above}{name}"
 
 
 def read_tasks(document: dict[str, Any]) -> tuple[str, ...]:
-    """Read the tasks that stand beside a list of tools. Raises FormatError with the place."""
+    """Read the tasks next to a list of tools. Raises FormatError with the place."""
     name = next((name for name in TASKS if name in document), "")
     items = document.get(name) or []
     if not isinstance(items, list):
-        raise FormatError(name, f"expected a list, found a {json_type(items)}")
+        raise FormatError(name, f"expected a list, found a {get_json_type(items)}")
     if len(items) > MOST_TASKS:
         raise FormatError(name, f"{len(items):,} tasks; {MOST_TASKS:,} are allowed")
     return tuple(_read_task(item, f"{name}[{at}]") for at, item in enumerate(items))
@@ -75,11 +75,11 @@ def read_tasks(document: dict[str, Any]) -> tuple[str, ...]:
 def _read_task(item: Any, place: str) -> str:
     if isinstance(item, dict):
         field = next((field for field in TASK_TEXTS if field in item), TASK_TEXTS[0])
-        text = text_field(item, field, place, required=True)
+        text = read_text_field(item, field, place, required=True)
     elif isinstance(item, str):
-        text = clean(item)
+        text = clean_text(item)
     else:
-        raise FormatError(place, f"expected the text of a task, found a {json_type(item)}")
+        raise FormatError(place, f"expected the text of a task, found a {get_json_type(item)}")
     if not text.strip():
         raise FormatError(place, "empty")
     if len(text) > TASK_CHARS:
@@ -94,7 +94,7 @@ def _require_no_servers(items: list[Any]) -> None:
 
 
 def _unwrap_function(item: Any, place: str) -> Any:
-    """Return a function without what only says that it is one: `{"type": "function", "function": {...}}`."""
-    fields = record_of(item, place)
+    """Return a function without its wrapper: `{"type": "function", "function": {...}}`."""
+    fields = require_record(item, place)
     function = fields.get("function")
     return function if isinstance(function, dict) else fields

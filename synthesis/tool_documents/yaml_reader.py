@@ -1,4 +1,4 @@
-"""YAML from outside, read as strictly as JSON: what JSON cannot say is refused with its line."""
+"""External YAML, read as strictly as JSON: values that JSON does not have are refused with their line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _JSONLoader.yaml_implicit_resolvers = {
 
 
 def _construct_object(loader: _JSONLoader, node: yaml.MappingNode) -> dict[str, Any]:
-    """Build an object; its keys are text, as JSON's are, so that `200:` is the key "200"."""
+    """Build an object; its keys are text, as in JSON, so that `200:` is the key "200"."""
     loader.flatten_mapping(node)
     built: dict[str, Any] = {}
     for key_node, value_node in node.value:
@@ -45,7 +45,7 @@ _JSONLoader.add_constructor("tag:yaml.org,2002:map", _construct_object)
 
 
 def read_yaml(text: str) -> Any:
-    """Read one YAML document as a value that JSON could hold. Raises FormatError with the line or the place."""
+    """Read one YAML document as a JSON-compatible value. Raises FormatError with the line or the place."""
     try:
         _require_few_levels(text)
         value = yaml.load(text, Loader=_JSONLoader)  # a SafeLoader: it builds plain values alone
@@ -69,7 +69,9 @@ def read_json_or_yaml(text: str, is_json: bool) -> Any:
 
 
 def _require_few_levels(text: str) -> None:
-    """Count how deep lists and objects are nested: libyaml builds them by recursion, which ends the process."""
+    """Raise FormatError if lists and objects are nested too deeply: libyaml recurses on them, which would end the
+    process.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=_SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -81,17 +83,17 @@ def _require_few_levels(text: str) -> None:
 
 
 def _require_few_nodes(value: Any) -> None:
-    """Count the values with aliases written out: a few lines can stand for billions of them."""
-    count, waiting = 0, [value]
-    while waiting:
-        item = waiting.pop()
+    """Raise FormatError if there are too many values with aliases expanded: a few lines can expand to billions."""
+    count, waiting_items = 0, [value]
+    while waiting_items:
+        item = waiting_items.pop()
         count += 1
         if count > MOST_NODES:
             raise FormatError("", f"more than {MOST_NODES:,} values once its aliases are written out")
         if isinstance(item, dict):
-            waiting.extend(item.values())
+            waiting_items.extend(item.values())
         elif isinstance(item, list):
-            waiting.extend(item)
+            waiting_items.extend(item)
 
 
 def _name_line(node: yaml.Node | yaml.Event) -> str:

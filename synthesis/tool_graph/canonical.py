@@ -1,7 +1,7 @@
 """Canonical form of a blueprint: isomorphic blueprints have one form, and so one hash.
 
-Colours are refined until they tell no more nodes apart; where several nodes still share one, each of them is tried as
-the first, and the smallest form counts. Nodes with the same neighbours are interchangeable, so one of them is enough.
+Colours are refined until they no longer separate nodes; if several nodes still share one, each of them is tried as the
+first, and the smallest form counts. Nodes with the same neighbours are interchangeable, so one of them is enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from synthesis.contracts.blueprints import Blueprint, BlueprintNode
-from synthesis.syntax import UNREADABLE, parse
+from synthesis.syntax import UNREADABLE, parse_module
 
 MOST_TRIED = 2_000
 """So many orders are compared; beyond that the first one counts, and two isomorphic blueprints may differ."""
@@ -22,19 +22,20 @@ Edge = tuple[int, int, str]
 _IDS = re.compile(r"\b[tr][1-9][0-9]{0,2}\b")
 
 
-def blueprint_digest(blueprint: Blueprint) -> str:
-    """SHA-256, in hex, of the canonical form: tools with their arguments, derivations and edges, whatever the order in
-    which nodes were written down, and whatever they are called."""
+def hash_blueprint(blueprint: Blueprint) -> str:
+    """Return the SHA-256, in hex, of the canonical form: tools with their arguments, derivations and edges, independent
+    of the order and the names of nodes.
+    """
     places = {node.id: place for place, node in enumerate(blueprint.nodes)}
-    labels = [_label(node) for node in blueprint.nodes]
+    labels = [_label_node(node) for node in blueprint.nodes]
     edges = [(places[edge.source], places[edge.target], f"{edge.kind}:{edge.parameter}") for edge in blueprint.edges]
-    return hashlib.sha256(json.dumps(canonical_form(labels, edges)).encode("ascii")).hexdigest()
+    return hashlib.sha256(json.dumps(find_canonical_form(labels, edges)).encode("ascii")).hexdigest()
 
 
-def canonical_form(labels: Sequence[str], edges: Sequence[Edge]) -> list[Any]:
-    """The labels in canonical order, and the edges between their places, sorted."""
+def find_canonical_form(labels: Sequence[str], edges: Sequence[Edge]) -> list[Any]:
+    """Return the labels in canonical order, and the edges between their places, sorted."""
     search = _Search(labels, list(dict.fromkeys(edges)))
-    search.explore(search.refine(_rank(list(labels))))
+    search.explore(search.refine(_rank_values(list(labels))))
     assert search.best is not None
     return search.best
 
@@ -52,7 +53,7 @@ class _Search:
         self.best: list[Any] | None = None
 
     def refine(self, colours: list[int]) -> list[int]:
-        """Colours that tell nodes apart by their neighbours too, until nothing changes."""
+        """Refine colours by those of the neighbours, until nothing changes."""
         while True:
             signatures = [
                 (
@@ -62,7 +63,7 @@ class _Search:
                 )
                 for node in range(len(colours))
             ]
-            finer = _rank(signatures)
+            finer = _rank_values(signatures)
             if finer == colours:
                 return colours
             colours = finer
@@ -72,13 +73,13 @@ class _Search:
         cell = self._first_cell(colours)
         if not cell:
             self._left -= 1
-            form = self._form(colours)
+            form = self._build_form(colours)
             if self.best is None or form < self.best:
                 self.best = form
             return
         for node in cell[:1] if self._are_twins(cell) or self._left <= 0 else cell:
             # The chosen node comes before the others of its colour: ranks have gaps of the size of a cell.
-            self.explore(self.refine(_rank([(colour, other != node) for other, colour in enumerate(colours)])))
+            self.explore(self.refine(_rank_values([(colour, other != node) for other, colour in enumerate(colours)])))
 
     def _first_cell(self, colours: list[int]) -> list[int]:
         cells: dict[int, list[int]] = {}
@@ -90,30 +91,30 @@ class _Search:
         around = [(sorted(self._into[node]), sorted(self._out[node])) for node in cell]
         return all(one == around[0] for one in around)
 
-    def _form(self, colours: list[int]) -> list[Any]:
+    def _build_form(self, colours: list[int]) -> list[Any]:
         ordered = [label for _, label in sorted(zip(colours, self._labels, strict=True))]
         return [ordered, sorted([colours[source], colours[target], label] for source, target, label in self._edges)]
 
 
-def _rank(values: Sequence[Any]) -> list[int]:
-    """By value its place among the different ones, in order."""
+def _rank_values(values: Sequence[Any]) -> list[int]:
+    """Return for each value its place among the distinct ones, in order."""
     places: dict[str, int] = {}
     for value in sorted(values):
         places.setdefault(repr(value), len(places))
     return [places[repr(value)] for value in values]
 
 
-def _label(node: BlueprintNode) -> str:
+def _label_node(node: BlueprintNode) -> str:
     if node.kind == "tool":
         told = {argument.name: argument.value for argument in node.arguments}
         return f"tool {node.tool} {json.dumps(told, sort_keys=True)}"
-    return f"reason {_plain_code(node.derivation)}"
+    return f"reason {_normalize_code(node.derivation)}"
 
 
-def _plain_code(source: str) -> str:
-    """Code without layout, comments and names of nodes."""
+def _normalize_code(source: str) -> str:
+    """Return code without layout, comments and names of nodes."""
     try:
-        plain = ast.unparse(parse(source))
+        plain = ast.unparse(parse_module(source))
     except UNREADABLE:
         plain = source
     return _IDS.sub("node", plain)

@@ -1,7 +1,7 @@
 """Merging of pairs of walks (AF 3.2): one sequence of tools with several requirements in it.
 
 Pairs are drawn at random among different walks (ours). A merge whose graph is isomorphic to that of an earlier one is
-dropped before any model is asked. Which tools of a merge are redundant is for a model to say.
+dropped before any model is asked. A model decides which tools of a merge are redundant.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from random import Random
 
 from synthesis.contracts import Frozen
-from synthesis.tool_graph.canonical import blueprint_digest
+from synthesis.tool_graph.canonical import hash_blueprint
 from synthesis.tool_graph.dag import build_blueprint
 from synthesis.tool_graph.graph import ToolGraph
 
@@ -26,7 +26,9 @@ class Merge(Frozen):
 
 
 class Merges:
-    """Merges of a graph's walks, drawn one after another. `duplicates` of earlier ones were dropped by now."""
+    """Merges of a graph's walks, drawn one after another. `duplicates` counts the dropped repetitions of earlier
+    ones.
+    """
 
     def __init__(self, graph: ToolGraph, walks: Collection[tuple[str, ...]], seed: int, most_tools: int) -> None:
         self._graph = graph
@@ -38,23 +40,24 @@ class Merges:
         self.duplicates = 0
 
     def draw(self, count: int) -> list[Merge]:
-        """Draw up to `count` further merges, no two of them alike. Of a graph in which some tools change something each
-        merge holds one that does, since what a task asks for is judged by the state that it leaves."""
-        made: list[Merge] = []
-        for merge in self._tried(count * DRAWS_A_MERGE):
+        """Draw up to `count` further merges, no two of them alike. If some tools of the graph change the state, each
+        merge contains one that does, since a task is judged by its final state.
+        """
+        drawn_merges: list[Merge] = []
+        for merge in self._try_pairs(count * DRAWS_A_MERGE):
             if self._changes and self._changes.isdisjoint(merge.tools):
                 continue
-            digest = blueprint_digest(build_blueprint(self._graph, merge.tools))
+            digest = hash_blueprint(build_blueprint(self._graph, merge.tools))
             if digest in self._known:
                 self.duplicates += 1
                 continue
             self._known.add(digest)
-            made.append(merge)
-            if len(made) == count:
+            drawn_merges.append(merge)
+            if len(drawn_merges) == count:
                 break
-        return made
+        return drawn_merges
 
-    def _tried(self, draws: int) -> Iterator[Merge]:
+    def _try_pairs(self, draws: int) -> Iterator[Merge]:
         if len(self._walks) < 2:
             return
         for _ in range(draws):
@@ -65,13 +68,13 @@ class Merges:
 
 
 def merge_walks(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
-    """One walk after the other; where the second begins with what the first ends with, that stands once."""
+    """Return one walk after the other; an end of the first that the second begins with occurs once."""
     longest = min(len(first), len(second))
     shared = next((size for size in range(longest, 0, -1) if tuple(first[-size:]) == tuple(second[:size])), 0)
     return (*first, *second[shared:])
 
 
 def is_pruned_from(tools: Sequence[str], merged: Sequence[str]) -> bool:
-    """Whether a sequence is what is left of another one when tools are taken out, the order kept."""
+    """Return whether a sequence is another one with tools removed, the order kept."""
     left = iter(merged)
     return all(tool in left for tool in tools)

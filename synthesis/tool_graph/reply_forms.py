@@ -1,5 +1,6 @@
-"""Forms in which an author replies with code: reasoning nodes, and what a call is made with. One block each, because
-code is never asked for inside JSON."""
+"""Forms in which an author replies with code: reasoning nodes, and a call's arguments. One block each, because code is
+never requested inside JSON.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ _KNOWN = ("intent", "tool")
 
 
 class GivenArgument(AuthorReply):
-    """One value as the author gives it. `node` is the one whose result it is taken from, `derivation` the code that
-    works it out."""
+    """One value as the author gives it. `node` is the node whose result it is taken from, `derivation` the code that
+    computes it.
+    """
 
     name: str = Field(max_length=200)
     source: ArgumentSource
@@ -37,24 +39,26 @@ class GivenArgument(AuthorReply):
 
 
 def read_reasoning_nodes(source: str) -> list[AddedNode]:
-    """The reasoning nodes in a block of code, each function below its lines `# Node: ` and `# After: `; none in a block
-    without such a line. Raises InputError."""
+    """Return the reasoning nodes in a block of code, each function below its lines `# Node: ` and `# After: `; none in
+    a block without such a line. Raises InputError.
+    """
     nodes = []
-    for number, (purpose, code) in enumerate(_split(source, _NODE), 1):
+    for number, (purpose, code) in enumerate(_split_at_headings(source, _NODE), 1):
         after = _AFTER.search(code)
         if after is None:
             raise InputError(f"reasoning node {number}: no line `# After: ` with the id of the call it stands behind")
         derivation = code[after.end() :].strip() + "\n"
-        nodes.append(_checked(AddedNode, {"after": after[1], "purpose": purpose, "derivation": derivation}))
+        nodes.append(_validate_value(AddedNode, {"after": after[1], "purpose": purpose, "derivation": derivation}))
     if len(nodes) > MOST_NODES:
         raise InputError(f"there are {len(nodes)} reasoning nodes; put in fewer")
     return nodes
 
 
 def read_arguments(source: str) -> list[GivenArgument]:
-    """The values of a call in a block of code: `VALUES` and `SOURCES`, and a function below `# Parameter: ` for each
-    value that is worked out. Raises InputError."""
-    parts = _split(source, _PARAMETER)
+    """Return the values of a call in a block of code: `VALUES` and `SOURCES`, and a function below `# Parameter: ` for
+    each derived value. Raises InputError.
+    """
+    parts = _split_at_headings(source, _PARAMETER)
     first = _PARAMETER.search(source)
     head = source[: first.start()] if first else source
     assigned = _read_head(head)
@@ -62,50 +66,55 @@ def read_arguments(source: str) -> list[GivenArgument]:
     if values.keys() != sources.keys():
         odd = sorted(values.keys() ^ sources.keys())
         raise InputError(f"VALUES and SOURCES must name the same parameters; {odd[0]!r:.80} is in one of them only")
-    given: list[dict[str, Any]] = []
+    given_values: list[dict[str, Any]] = []
     for name, value in values.items():
-        said = sources[name]
-        is_known = said in _KNOWN
-        given.append(
-            {"name": name, "value": value, "source": said if is_known else "result", "node": "" if is_known else said}
+        named_source = sources[name]
+        is_known = named_source in _KNOWN
+        given_values.append(
+            {
+                "name": name,
+                "value": value,
+                "source": named_source if is_known else "result",
+                "node": "" if is_known else named_source,
+            }
         )
-    given += [{"name": name, "source": "derivation", "derivation": code.strip() + "\n"} for name, code in parts]
-    if len(given) > MOST_ARGUMENTS:
-        raise InputError(f"{len(given)} values are given, and no call takes so many")
-    return [_checked(GivenArgument, item) for item in given]
+    given_values += [{"name": name, "source": "derivation", "derivation": code.strip() + "\n"} for name, code in parts]
+    if len(given_values) > MOST_ARGUMENTS:
+        raise InputError(f"{len(given_values)} values are given, and no call takes so many")
+    return [_validate_value(GivenArgument, item) for item in given_values]
 
 
-def _split(source: str, heading: re.Pattern[str]) -> list[tuple[str, str]]:
-    """What stands in each heading, with the code below it."""
+def _split_at_headings(source: str, heading: re.Pattern[str]) -> list[tuple[str, str]]:
+    """Return the text of each heading, with the code below it."""
     places = list(heading.finditer(source))
     ends = [*(place.start() for place in places[1:]), len(source)]
     return [(place[1].strip(), source[place.end() : end]) for place, end in zip(places, ends, strict=False)]
 
 
 def _read_head(head: str) -> Mapping[str, dict[str, Any]]:
-    """The dictionaries that are assigned above the first function."""
+    """Return the dictionaries that are assigned above the first function."""
     try:
-        tree = syntax.parse(head)
+        tree = syntax.parse_module(head)
     except syntax.UNREADABLE:
         raise InputError("what stands above the first `# Parameter: ` is no Python") from None
-    found: dict[str, dict[str, Any]] = {}
+    assigned: dict[str, dict[str, Any]] = {}
     for part in tree.body:
         target = part.targets[0] if isinstance(part, ast.Assign) else None
         if not isinstance(part, ast.Assign) or not isinstance(target, ast.Name):
             continue
         try:
-            value = syntax.literal(ast.get_source_segment(head, part.value) or "")
+            value = syntax.read_literal(ast.get_source_segment(head, part.value) or "")
         except (*syntax.UNREADABLE, TypeError):
             raise InputError(
                 f"{target.id} must be a plain Python value; write a function for what is computed"
             ) from None
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
             raise InputError(f"{target.id} must be a dictionary by the names of parameters")
-        found[target.id] = value
-    return found
+        assigned[target.id] = value
+    return assigned
 
 
-def _checked(wanted: type[Any], value: dict[str, Any]) -> Any:
+def _validate_value(wanted: type[Any], value: dict[str, Any]) -> Any:
     try:
         return wanted.model_validate(value)
     except ValidationError as error:

@@ -11,20 +11,21 @@ Sequence = tuple[str, ...]
 
 
 def draw_walks(graph: ToolGraph, seed: int, count: int, steps: tuple[int, int]) -> dict[Sequence, int]:
-    """Draw `count` walks and return how often each one came, in the order in which they first came.
+    """Draw `count` walks and return how often each one was drawn, in the order of their first occurrence.
 
-    A walk has a number of tools drawn from `steps` (both ends allowed), and fewer where no successor is left: no tool
-    comes twice in one walk (ours). Shorter ones than the lower end are left out, so fewer than `count` may be counted.
+    A walk has a number of tools drawn from `steps` (both ends allowed), and fewer if no successor is left: no tool
+    occurs twice in one walk (ours). Walks shorter than the lower end are left out, so fewer than `count` may be
+    counted.
     """
     random = Random(seed)
-    drawn: dict[Sequence, int] = {}
+    walk_counts: dict[Sequence, int] = {}
     if not graph.starts:
-        return drawn
+        return walk_counts
     for _ in range(min(count, MOST_WALKS)):
         walk = _draw_walk(graph, random, random.randint(*steps))
         if len(walk) >= steps[0]:
-            drawn[walk] = drawn.get(walk, 0) + 1
-    return drawn
+            walk_counts[walk] = walk_counts.get(walk, 0) + 1
+    return walk_counts
 
 
 def _draw_walk(graph: ToolGraph, random: Random, length: int) -> Sequence:

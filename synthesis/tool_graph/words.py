@@ -1,51 +1,55 @@
-"""What prompts of the variant show of an environment's tools and of a blueprint."""
+"""Texts of an environment's tools and of a blueprint for the prompts of the variant."""
 
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from synthesis.assessment.prompt_values import shown
+from synthesis.assessment.prompt_values import format_value
 from synthesis.contracts import Blueprint, BlueprintNode
-from synthesis.prompts import fenced
+from synthesis.prompts import fence_text
 
 RESULT_CHARS = 6_000
 RESULTS_CHARS = 40_000
 
 
-def chain_text(blueprint: Blueprint) -> str:
-    """The nodes of a blueprint, one a line with its id, fenced."""
-    return fenced("steps", "\n".join(_line(node) for node in blueprint.nodes))
+def format_chain(blueprint: Blueprint, has_code: bool = False) -> str:
+    """Return the nodes of a blueprint, one per line with its id, fenced. With `has_code` the code of reasoning nodes
+    follows them, indented.
+    """
+    return fence_text("steps", "\n".join(_format_node(node, has_code) for node in blueprint.nodes))
 
 
-def edges_text(blueprint: Blueprint, into: str = "") -> str:
-    """The edges of a blueprint, or those into one node, one a line, fenced."""
+def format_edges(blueprint: Blueprint, into: str = "") -> str:
+    """Return the edges of a blueprint, or those into one node, one per line, fenced."""
     lines = []
     for edge in blueprint.edges:
         if into and edge.target != into:
             continue
         place = f" ({edge.parameter})" if edge.parameter else ""
         why = f": {edge.why}" if edge.why else ""
-        how = "by reasoning" if edge.kind == "reason" else "as it is"
-        lines.append(f"{edge.source} -> {edge.target}{place}, {how}{why}")
-    return fenced("edges", "\n".join(lines) or "none")
+        edge_kind = "by reasoning" if edge.kind == "reason" else "as it is"
+        lines.append(f"{edge.source} -> {edge.target}{place}, {edge_kind}{why}")
+    return fence_text("edges", "\n".join(lines) or "none")
 
 
-def results_text(nodes: Collection[BlueprintNode], results: Mapping[str, Any]) -> str:
-    """What was called and what it returned, bounded, fenced. The latest results are never left out."""
+def format_results(nodes: Collection[BlueprintNode], results: Mapping[str, Any]) -> str:
+    """Return the calls and their results, bounded, fenced. The latest results are never left out."""
     lines: list[str] = []
     room = RESULTS_CHARS
     for node in reversed([node for node in nodes if node.id in results]):
-        made = shown(results[node.id], min(RESULT_CHARS, max(200, room)))
-        asked = json.dumps(node.call_arguments, ensure_ascii=False)
-        head = f"{node.tool}({asked})" if node.kind == "tool" else node.purpose
-        lines.append(f"{node.id} {head} -> {made}")
+        result_text = format_value(results[node.id], min(RESULT_CHARS, max(200, room)))
+        arguments_text = json.dumps(node.call_arguments, ensure_ascii=False)
+        head = f"{node.tool}({arguments_text})" if node.kind == "tool" else node.purpose
+        lines.append(f"{node.id} {head} -> {result_text}")
         room -= len(lines[-1])
-    return fenced("results", "\n".join(reversed(lines)) or "nothing yet")
+    return fence_text("results", "\n".join(reversed(lines)) or "nothing yet")
 
 
-def _line(node: BlueprintNode) -> str:
+def _format_node(node: BlueprintNode, has_code: bool) -> str:
     if node.kind == "tool":
         return f"{node.id} {node.tool}"
-    return f"{node.id} (reasoning) {node.purpose}"
+    code = f"\n{textwrap.indent(node.derivation, '    ')}" if has_code else ""
+    return f"{node.id} (reasoning) {node.purpose}{code}"

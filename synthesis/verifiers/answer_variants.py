@@ -1,8 +1,8 @@
 """Variants of a reference's answer: each field with another value, which must earn less, and the same values spelled in
 every allowed way, which must earn the same.
 
-They are made from the task's answer form and from what the reference submits, always the same ones. An answer without
-a form (of an import whose checks read words) is only left out and replaced.
+They are derived deterministically from the task's answer form and the reference's answer. An answer without a form (of
+an import whose checks read words) is only left out and replaced.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 from synthesis.contracts import AnswerField, Reference, State
-from synthesis.formats.answer_form import answer_text, compare_spec, read_answer_values
+from synthesis.formats.answer_form import build_compare_spec, read_answer_values, serialize_answer
 from synthesis.runtime.child.answer_values import fold_text, is_equal, is_value
 from synthesis.verifiers.mutants import Mutant, MutantKind
 
@@ -33,36 +33,42 @@ Submitted = Mapping[str, Any]
 
 def alter_answer(form: Sequence[AnswerField], reference: Reference, initial: State) -> list[Mutant]:
     """Return the reference with no answer and with each field altered: all must earn less."""
-    given = _read_submitted(form, reference)
-    if given is None:
+    submitted = _read_submitted(form, reference)
+    if submitted is None:
         return _make_mutants(reference, "answer_altered", "less", ["", OTHER_ANSWER])
-    answers = ["", answer_text({}), *map(answer_text, _alter_fields(form, given, initial))]
+    answers = ["", serialize_answer({}), *map(serialize_answer, _alter_fields(form, submitted, initial))]
     return _make_mutants(reference, "answer_altered", "less", answers)
 
 
 def respell_answer(form: Sequence[AnswerField], reference: Reference) -> list[Mutant]:
     """Return the reference with its answer in every other allowed spelling: each must earn what the reference earns."""
-    given = _read_submitted(form, reference)
-    if not given:
+    submitted = _read_submitted(form, reference)
+    if not submitted:
         return []
-    answers = [answer_text(dict(reversed(given.items())))]
+    answers = [serialize_answer(dict(reversed(submitted.items())))]
     for spell in (_spell_otherwise, _spell_decomposed, _spell_at_tolerance):
         for field in form:
-            if field.name in given:
-                answers += [answer_text({**given, field.name: value}) for value in spell(field, given[field.name])]
+            if field.name in submitted:
+                answers += [
+                    serialize_answer({**submitted, field.name: value}) for value in spell(field, submitted[field.name])
+                ]
     return _make_mutants(reference, "answer_respelled", "full", answers)
 
 
 def _read_submitted(form: Sequence[AnswerField], reference: Reference) -> dict[str, Any] | None:
-    """Return what the reference submits in fields of the form, as far as it has their types; None without a form.
+    """Return the reference's values in fields of the form, if they have the types of the fields; None without a form.
 
-    A reference may be older than the form, which people edit.
+    A reference may be older than the form, since forms are edited by hand.
     """
     if not form:
         return None
-    given = read_answer_values(reference.answer)
-    held = [field for field in form if field.name in given]
-    return {field.name: given[field.name] for field in held if is_value(given[field.name], compare_spec(field))}
+    submitted = read_answer_values(reference.answer)
+    held_fields = [field for field in form if field.name in submitted]
+    return {
+        field.name: submitted[field.name]
+        for field in held_fields
+        if is_value(submitted[field.name], build_compare_spec(field))
+    }
 
 
 def _alter_fields(form: Sequence[AnswerField], given: Submitted, initial: State) -> Iterator[dict[str, Any]]:
@@ -72,14 +78,14 @@ def _alter_fields(form: Sequence[AnswerField], given: Submitted, initial: State)
             continue
         yield {name: value for name, value in given.items() if name != field.name}
         for value in _list_other_values(field, given[field.name], initial):
-            if not is_equal(value, given[field.name], compare_spec(field)):
+            if not is_equal(value, given[field.name], build_compare_spec(field)):
                 yield {**given, field.name: value}
         for value in _list_gross_values(field, given[field.name]):
             yield {**given, field.name: value}
     for one, other in combinations([field for field in form if field.name in given], 2):
-        if compare_spec(one) == compare_spec(other):
+        if build_compare_spec(one) == build_compare_spec(other):
             swapped = {one.name: given[other.name], other.name: given[one.name]}
-            if not is_equal(given[one.name], given[other.name], compare_spec(one)):
+            if not is_equal(given[one.name], given[other.name], build_compare_spec(one)):
                 yield {**given, **swapped}
 
 
@@ -151,7 +157,8 @@ def _invent_value(field: AnswerField) -> Any:
 
 
 def _spell_otherwise(field: AnswerField, value: Any) -> list[Any]:
-    """Return the value in other case and white space, with a decimal point, or in another order where none counts."""
+    """Return the value in other case and white space, with a decimal point, or in another order if order does not
+    count."""
     if field.type in ("id", "name", "text"):
         return [f" {value.swapcase()} ".replace(" ", "  ")] if fold_text(value) == fold_text(value.swapcase()) else []
     if field.type in ("number", "money", "duration") and isinstance(value, int):
@@ -196,8 +203,8 @@ def _move_date(value: str, days: int) -> str:
 
 
 def _find_neighbours(initial: State, value: str) -> list[str]:
-    """Return what stands in the place of this value in the records beside the one that holds it."""
-    found: set[str] = set()
+    """Return the values in the same place of the records beside the one that holds this value."""
+    neighbours: set[str] = set()
     waiting: list[Any] = [initial]
     for _ in range(MOST_RECORDS):
         if not waiting:
@@ -205,12 +212,12 @@ def _find_neighbours(initial: State, value: str) -> list[str]:
         item = waiting.pop()
         inner = list(item.values()) if isinstance(item, dict) else item
         if isinstance(item, dict) and value in item:
-            found |= {key for key in item if isinstance(key, str)}
+            neighbours |= {key for key in item if isinstance(key, str)}
         records = [record for record in inner if isinstance(record, dict)]
         fields = {key for record in records for key, held in record.items() if held == value}
-        found |= {record[key] for record in records for key in fields if isinstance(record.get(key), str)}
+        neighbours |= {record[key] for record in records for key in fields if isinstance(record.get(key), str)}
         waiting += [part for part in inner if isinstance(part, dict | list)]
-    return sorted(name for name in found if fold_text(name) != fold_text(value))
+    return sorted(name for name in neighbours if fold_text(name) != fold_text(value))
 
 
 def _make_mutants(

@@ -1,4 +1,4 @@
-"""What an audit says: probes of the verifier, faults in words, and the verdict over them."""
+"""The report of an audit: probes of the verifier, faults in words, and the overall state."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Fault(Frozen):
 
 
 class ProbedState(Frozen):
-    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
+    """One end state with its reward. `reward` is None if the program itself lost the episode.
 
     `passed` is by check; for a rubric by criterion. `outside` is what changed outside the task's frame.
     """
@@ -95,8 +95,11 @@ class MutantProbe(Frozen):
 
 
 class UnseenChanges(Frozen):
-    """Of a task without a frame: of `records` in its state `tried` were altered, each alone, and for `unseen` of them
-    no verdict changed. `at` is the end state that they were altered in."""
+    """Changes of records that no check notices, of a task without a frame.
+
+    Of `records` in its state `tried` were altered, each alone, and for `unseen` of them no verdict changed. `at` is the
+    end state that they were altered in.
+    """
 
     records: int
     tried: int
@@ -105,7 +108,7 @@ class UnseenChanges(Frozen):
 
     @property
     def share(self) -> float | None:
-        """Of the records that were tried; None of an empty state."""
+        """The unseen share of the tried records; None if none was tried."""
         return self.unseen / self.tried if self.tried else None
 
 
@@ -137,29 +140,32 @@ class TaskAudit(Frozen):
 
     @property
     def below(self) -> int:
-        """How many of the counted probes are known to earn less than the full reward."""
-        return sum(mutant.probe.reward is not None and not full(mutant.probe.reward) for mutant in self.counted)
+        """The number of counted probes that are known to earn less than the full reward."""
+        return sum(
+            mutant.probe.reward is not None and not is_full_reward(mutant.probe.reward) for mutant in self.counted
+        )
 
 
 class AuditedTask(Frozen):
-    """A task as it came out of its audit, which may have had it repaired."""
+    """A task after its audit, which may have repaired it."""
 
     task: TaskDraft
     audit: TaskAudit
 
 
-def untried(kind: FaultKind, why: str) -> TaskAudit:
-    """The audit of a task that cannot be tried at all."""
+def build_untried_audit(kind: FaultKind, why: str) -> TaskAudit:
+    """Build the audit of a task that cannot be tried at all."""
     fault = Fault(kind=kind, message=why)
-    return TaskAudit(state=state_of([fault]), nothing=ProbedState(reward=None, note=why), faults=(fault,))
+    return TaskAudit(state=decide_audit_state([fault]), nothing=ProbedState(reward=None, note=why), faults=(fault,))
 
 
-def full(reward: float | None) -> bool:
+def is_full_reward(reward: float | None) -> bool:
     return reward is not None and reward >= SOLVED_AT
 
 
-def state_of(faults: Sequence[Fault]) -> AuditState:
-    """Red if anything is wrong, else unproven without a reference, incomplete if something was not tried, or green."""
+def decide_audit_state(faults: Sequence[Fault]) -> AuditState:
+    """Return red if anything is wrong, else unproven without a reference, incomplete if something was not tried, or
+    green."""
     kinds = {fault.kind for fault in faults}
     if kinds - NOTES - GAPS:
         return "red"

@@ -25,13 +25,13 @@ from synthesis.contracts import (
     Withheld,
 )
 from synthesis.errors import ProgramEnded
-from synthesis.runtime import Episode, Sandbox, state_hash
+from synthesis.runtime import Episode, Sandbox, hash_state
 from synthesis.runtime.encoding import share_unchanged
-from synthesis.verifiers.frame import Key, end_key, outside_changes
+from synthesis.verifiers.frame import Key, build_end_key, find_outside_changes
 from synthesis.verifiers.golden import STATE_LABEL, golden_differences
 from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.rubric_evidence import spell_call
-from synthesis.verifiers.state_changes import state_changes
+from synthesis.verifiers.state_changes import find_state_changes
 
 AT_ONCE = 4
 """So many episodes are executed at the same time."""
@@ -39,8 +39,10 @@ OTHER_NOW = "2027-06-17T18:30:00+00:00"
 
 
 class Subject(Frozen):
-    """What is audited: a task as the runtime and the verifier see it. `initial` is encoded, and `program` offers
-    nothing that is `withheld`."""
+    """The task under audit, as the runtime and the verifier see it.
+
+    `initial` is encoded, and `program` offers nothing that is `withheld`.
+    """
 
     program: Program
     initial: State
@@ -60,17 +62,17 @@ class Subject(Frozen):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What people call the checks."""
+        """The labels of the checks."""
         return tuple(check.label for check in self.verifier.checks)
 
     @property
     def golden(self) -> GoldenVerifier | None:
-        """The golden state that ends are held against, if that is its kind."""
+        """The golden state that ends are compared with, None for another kind of verifier."""
         return self.verifier if isinstance(self.verifier, GoldenVerifier) else None
 
     @property
     def verdict_labels(self) -> tuple[str, ...]:
-        """What each verdict on an end is about: the end state as a whole for a golden one, then the checks."""
+        """A label for each verdict on an end: the end state as a whole for a golden one, then the checks."""
         return self.labels if self.golden is None else (STATE_LABEL, *self.labels)
 
     @property
@@ -87,24 +89,27 @@ class Subject(Frozen):
 
 
 def find_outside(subject: Subject, start: State, end: State) -> tuple[OutsideChange, ...]:
-    """What of an end is wrong whatever the checks say: changes outside the frame, differences from a golden state."""
+    """Return the wrong changes of an end: those outside the frame, or the differences from a golden state."""
     if subject.golden is not None:
         return golden_differences(subject.golden, start, end)
-    return outside_changes(subject.frame, start, end)
+    return find_outside_changes(subject.frame, start, end)
 
 
 def find_end_key(subject: Subject, start: State, end: State, *, bounded: bool = False) -> Key:
-    """What an end holds, as far as it counts: equal for ends that are the same for the task."""
+    """Return the relevant content of an end: equal for ends that are the same for the task."""
     if subject.golden is not None:
-        told = golden_differences(subject.golden, start, end)
-        return frozenset((item.path, item.kind, item.expected, item.found, str(item.count)) for item in told)
-    return end_key(subject.frame, start, end, bounded=bounded)
+        differences = golden_differences(subject.golden, start, end)
+        return frozenset((item.path, item.kind, item.expected, item.found, str(item.count)) for item in differences)
+    return build_end_key(subject.frame, start, end, bounded=bounded)
 
 
 @dataclass(frozen=True)
 class ExecutedSequence:
-    """An executed call sequence. `lost` says why there is no end state, `outside` what it changed outside the frame,
-    `calls` what was called and what came of it, as the judge of a task without checks reads it."""
+    """An executed call sequence.
+
+    `lost` is the reason if there is no end state, `outside` what it changed outside the frame, `calls` the calls with
+    their results, as the judge of a task without checks reads them.
+    """
 
     state: State | None
     digest: str = ""
@@ -124,8 +129,8 @@ class ReferenceRuns:
     clock: ExecutedSequence
     seed: ExecutedSequence
 
-    def named(self) -> tuple[tuple[str, ExecutedSequence], ...]:
-        """The runs in order, as people call them."""
+    def list_named(self) -> tuple[tuple[str, ExecutedSequence], ...]:
+        """Return the runs in order, with names for people."""
         return (
             ("the reference", self.first),
             ("the reference, executed again", self.second),
@@ -134,7 +139,7 @@ class ReferenceRuns:
         )
 
 
-def _begin(sandbox: Sandbox, subject: Subject) -> Episode:
+def _begin_episode(sandbox: Sandbox, subject: Subject) -> Episode:
     return sandbox.reset(
         subject.program, subject.initial, seed=subject.seed, now=subject.now, validation=subject.validation
     )
@@ -143,13 +148,13 @@ def _begin(sandbox: Sandbox, subject: Subject) -> Episode:
 def run_calls(
     sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None
 ) -> ExecutedSequence:
-    """Execute calls from the task's initial state. Raises ProgramError and InfrastructureError.
+    """Execute calls from the task's initial state. Raise ProgramError and InfrastructureError.
 
-    With `start` the end state shares with it what did not change.
+    With `start` the end state shares with it the parts that did not change.
     """
     changing, refused, spelled = [], [], []
     try:
-        with _begin(sandbox, subject) as episode:
+        with _begin_episode(sandbox, subject) as episode:
             for index, call in enumerate(calls):
                 result = episode.call(call.tool, dict(call.arguments))
                 if result.patch:
@@ -161,7 +166,7 @@ def run_calls(
             state = episode.state()
     except ProgramEnded as error:
         return ExecutedSequence(None, lost=str(error))
-    digest = state_hash(state)
+    digest = hash_state(state)
     outside: tuple[OutsideChange, ...] = ()
     if start is not None:
         state = share_unchanged(start, state)
@@ -172,54 +177,54 @@ def run_calls(
 def run_reference(
     sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall], *, follow_ids: bool = False
 ) -> ReferenceRuns:
-    """The reference as it is, again, at another moment and with another seed. Raises as `run_calls`.
+    """Run the reference twice as it is, at another moment and with another seed. Raise as `run_calls`.
 
-    With `follow_ids` its calls name records that it added by the ids that these have there.
+    With `follow_ids` the calls of the last two runs use the ids of the records that those runs add.
     """
     later = subject.model_copy(update={"now": OTHER_NOW})
     other = subject.model_copy(update={"seed": subject.seed + 1})
     elsewhere = [
-        run_calls(sandbox, variant, _calls_elsewhere(sandbox, subject, variant, calls) if follow_ids else calls, start)
+        run_calls(sandbox, variant, _translate_calls(sandbox, subject, variant, calls) if follow_ids else calls, start)
         for variant in (later, other)
     ]
     return ReferenceRuns(*(run_calls(sandbox, subject, calls, start) for _ in range(2)), *elsewhere)
 
 
-def _calls_elsewhere(
+def _translate_calls(
     sandbox: Sandbox, subject: Subject, elsewhere: Subject, calls: Sequence[ReferenceCall]
 ) -> list[ReferenceCall]:
-    """The calls as they have to be elsewhere, where records that they add have other ids."""
-    made: list[ReferenceCall] = []
+    """Return the calls for another run, in which the records that they add have other ids."""
+    translated: list[ReferenceCall] = []
     names: dict[str, str] = {}
     try:
-        with _begin(sandbox, subject) as own, _begin(sandbox, elsewhere) as other:
+        with _begin_episode(sandbox, subject) as own, _begin_episode(sandbox, elsewhere) as other:
             episodes = own, other
             before = [episode.state() for episode in episodes]
             for call in calls:
-                made.append(ReferenceCall(tool=call.tool, arguments=_with_names(call.arguments, names)))
-                for episode, one in zip(episodes, (call, made[-1]), strict=True):
+                translated.append(ReferenceCall(tool=call.tool, arguments=_rename_texts(call.arguments, names)))
+                for episode, one in zip(episodes, (call, translated[-1]), strict=True):
                     episode.call(one.tool, dict(one.arguments))
                 after = [episode.state() for episode in episodes]
-                first, second = (_added_keys(*pair) for pair in zip(before, after, strict=True))
+                first, second = (_map_added_keys(*pair) for pair in zip(before, after, strict=True))
                 names |= {
                     key: twin for path in first for key, twin in zip(first[path], second.get(path, ()), strict=False)
                 }
                 before = after
     except ProgramEnded:
         return list(calls)
-    return made
+    return translated
 
 
-def _added_keys(before: State, after: State) -> dict[tuple[str, ...], list[str]]:
-    changes = [change for change in state_changes(before, after) if change.kind == "added"]
+def _map_added_keys(before: State, after: State) -> dict[tuple[str, ...], list[str]]:
+    changes = [change for change in find_state_changes(before, after) if change.kind == "added"]
     return {change.keys: [key for key, _ in change.items if key] for change in changes}
 
 
-def _with_names(value: Any, names: dict[str, str]) -> Any:
+def _rename_texts(value: Any, names: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _with_names(item, names) for key, item in value.items()}
+        return {key: _rename_texts(item, names) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_names(item, names) for item in value]
+        return [_rename_texts(item, names) for item in value]
     return names.get(value, value) if isinstance(value, str) else value
 
 
@@ -232,15 +237,15 @@ def run_variants(
     at_once: int,
     check_stop: Callable[[], None],
 ) -> list[ExecutedSequence]:
-    """The end of each variant. One that differs in its answer alone has the end of the reference's first run."""
+    """Return the end of each variant. A variant that changes only the answer has the end of the first reference run."""
 
-    def run(mutant: Mutant) -> ExecutedSequence:
+    def run_variant(mutant: Mutant) -> ExecutedSequence:
         check_stop()
         if subject.reference is not None and mutant.reference.calls == subject.reference.calls:
             return first
         return run_calls(sandbox, subject, mutant.reference.calls, start)
 
     if at_once == 1:
-        return [run(mutant) for mutant in tried]
+        return [run_variant(mutant) for mutant in tried]
     with ThreadPoolExecutor(at_once) as threads:
-        return list(threads.map(run, tried))
+        return list(threads.map(run_variant, tried))

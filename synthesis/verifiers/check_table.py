@@ -1,7 +1,7 @@
-"""Checks on many end states: asked about once for all those that show a check the same.
+"""Checks on many end states: each check is evaluated once for all ends that look the same to it.
 
-Every question is put as a score puts it (`Sandbox.verdicts`): a process of its own, one whole final state, one answer.
-What a check reads (`check_reads.py`) decides only which questions are the same one.
+Every evaluation is like that of a score (`Sandbox.verdicts`): a process of its own, one whole final state, one answer.
+The reads of a check (`check_reads.py`) decide only which evaluations are the same.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from synthesis.contracts import State, Verdict
 from synthesis.runtime import Sandbox
-from synthesis.runtime.check_request import state_text, world_text
+from synthesis.runtime.check_request import build_world_text, serialize_state
 from synthesis.runtime.sandbox import STOPPED
-from synthesis.verifiers.check_reads import Place, check_reads
+from synthesis.verifiers.check_reads import Place, find_check_reads
 
 End = tuple[State, str | None]
 """An end state, encoded, and the answer given with it."""
@@ -29,42 +29,42 @@ NOT_RUN = "not run"
 _ABSENT = b"absent"
 
 
-def unbounded(verdict: Verdict) -> str:
-    """No reason to stop."""
+def never_stop(verdict: Verdict) -> str:
+    """Return no reason to stop."""
     return ""
 
 
-def verdict_table(
-    sandbox: Sandbox, checks: Sequence[str], start: State, ends: Sequence[End], over: Bound = unbounded
+def build_verdict_table(
+    sandbox: Sandbox, checks: Sequence[str], start: State, ends: Sequence[End], over: Bound = never_stop
 ) -> list[list[Verdict]]:
-    """For each end its verdicts, in the order of the checks.
+    """Return the verdicts by end, in the order of the checks.
 
-    Once `over` gives a reason, what is left has failed, with an error that begins with `NOT_RUN`. Raises StateError and
-    InfrastructureError.
+    Once `over` returns a reason, the remaining checks have failed, with an error that begins with `NOT_RUN`. Raise
+    StateError and InfrastructureError.
     """
     table = _Table(checks, start, ends)
-    for verdict in sandbox.verdicts(table.asked()):
+    for verdict in sandbox.verdicts(table.list_questions()):
         if table.take(verdict):
             table.reason = table.reason or over(verdict)
     return table.columns()
 
 
 class _Table:
-    """Which (check, end) are asked about, and what was said."""
+    """The pairs (check, end) to evaluate, and their verdicts."""
 
     def __init__(self, checks: Sequence[str], start: State, ends: Sequence[End]) -> None:
         self.checks, self.ends = checks, ends
         self.reason = ""
         self._texts = _Texts()
-        self._initial = state_text(start)
+        self._initial = serialize_state(start)
         seen = _Seen(self._texts)
-        self._same = [_representatives(source, ends, seen) for source in checks]
+        self._same = [_find_representatives(source, ends, seen) for source in checks]
         self._pending: collections.deque[tuple[int, int]] = collections.deque()
         self._said: dict[tuple[int, int], Verdict] = {}
         self._stopped = [0] * len(checks)
 
-    def asked(self) -> Iterator[tuple[str, str]]:
-        """The questions, check by check, until there is a reason to stop."""
+    def list_questions(self) -> Iterator[tuple[str, str]]:
+        """Yield the questions, check by check, until there is a reason to stop."""
         for row, source in enumerate(self.checks):
             for place in dict.fromkeys(self._same[row]):
                 if self.reason:
@@ -73,10 +73,10 @@ class _Table:
                     break
                 state, answer = self.ends[place]
                 self._pending.append((row, place))
-                yield source, world_text(self._initial, self._texts.whole(state), answer)
+                yield source, build_world_text(self._initial, self._texts.whole(state), answer)
 
     def take(self, verdict: Verdict) -> bool:
-        """Keep the verdict on the question that waits longest; False if that check was stopped before."""
+        """Store the verdict on the oldest pending question; return False if that check was stopped before."""
         row, place = self._pending.popleft()
         self._said[row, place] = verdict
         stopped = verdict.error.startswith(STOPPED)
@@ -84,32 +84,32 @@ class _Table:
         return not stopped or self._stopped[row] == 1
 
     def columns(self) -> list[list[Verdict]]:
-        """By end, the verdicts of all checks."""
+        """Return by end the verdicts of all checks."""
         return [[self._verdict(row, end) for row in range(len(self.checks))] for end in range(len(self.ends))]
 
     def _verdict(self, row: int, end: int) -> Verdict:
-        said = self._said.get((row, self._same[row][end]))
-        if said is not None:
-            return said
+        stored = self._said.get((row, self._same[row][end]))
+        if stored is not None:
+            return stored
         why = self.reason if self._stopped[row] < MOST_STOPPED else f"it was stopped {self._stopped[row]} times before"
         return Verdict(passed=False, error=f"{NOT_RUN}: {why}")
 
 
-def _representatives(source: str, ends: Sequence[End], seen: _Seen) -> list[int]:
-    """By end, the first one that shows the check the same."""
-    reads = check_reads(source)
+def _find_representatives(source: str, ends: Sequence[End], seen: _Seen) -> list[int]:
+    """Return by end the first end that looks the same to the check."""
+    reads = find_check_reads(source)
     first: dict[tuple[bytes | str | None, ...], int] = {}
     places = []
     for index, (state, answer) in enumerate(ends):
-        shown: list[bytes | str | None] = [answer] if reads.answer else []
+        visible_parts: list[bytes | str | None] = [answer] if reads.answer else []
         if reads.places is None:
-            shown.append(seen.digest(state))
+            visible_parts.append(seen.digest(state))
         else:
-            shown += [seen.at(state, place) for place in reads.places]
+            visible_parts += [seen.at(state, place) for place in reads.places]
             if reads.all_but is not None:
                 for key in sorted(state.keys() - reads.all_but):
-                    shown += [key, seen.at(state, (key,))]
-        places.append(first.setdefault(tuple(shown), index))
+                    visible_parts += [key, seen.at(state, (key,))]
+        places.append(first.setdefault(tuple(visible_parts), index))
     return places
 
 
@@ -123,7 +123,7 @@ class _Texts:
     def part(self, value: object) -> str:
         text = self._by_id.get(id(value))
         if text is None:
-            text = state_text(value)
+            text = serialize_state(value)
             if self._size + len(text) > TEXT_CHARS:
                 self._by_id.clear()
                 self._size = 0
@@ -132,26 +132,27 @@ class _Texts:
         return text
 
     def whole(self, state: State) -> str:
-        """What `state_text` writes, of parts that are kept."""
-        return "{" + ",".join(f"{state_text(key)}:{self.part(value)}" for key, value in state.items()) + "}"
+        """Return the text that `state_text` writes, joined from cached parts."""
+        return "{" + ",".join(f"{serialize_state(key)}:{self.part(value)}" for key, value in state.items()) + "}"
 
 
 class _Seen:
-    """Digests of what checks see of states; the states must outlive it."""
+    """Digests of the parts of states that checks see; the states must outlive it."""
 
     def __init__(self, texts: _Texts) -> None:
         self._texts = texts
         self._digests: dict[int, bytes] = {}
 
     def digest(self, value: object) -> bytes:
-        found = self._digests.get(id(value))
-        if found is None:
+        stored_digest = self._digests.get(id(value))
+        if stored_digest is None:
             text = self._texts.whole(value) if type(value) is dict else self._texts.part(value)
-            found = self._digests[id(value)] = hashlib.blake2b(text.encode("ascii"), digest_size=16).digest()
-        return found
+            stored_digest = self._digests[id(value)] = hashlib.blake2b(text.encode("ascii"), digest_size=16).digest()
+        return stored_digest
 
     def at(self, state: State, place: Place) -> bytes:
-        """What stands at a place; on the way to it, whatever is no plain object stands for itself."""
+        """Return the digest of the value at a place; a value on the way to it that is not a plain object stops the
+        walk."""
         value: object = state
         for depth, key in enumerate(place):
             if type(value) is not dict or key[:1] == "$" or (len(value) == 1 and next(iter(value))[:1] == "$"):

@@ -1,9 +1,9 @@
-"""The frame of a task: what a right way to do it may change in the state, and to what. Other changes break the task.
+"""The frame of a task: the changes of the state that a right solution may make. Other changes break the task.
 
-It follows from the executed reference: the fields that it changes of existing records must hold what it left there if
-they change at all, records that it adds must be as its own were, whatever their ids, and it says which may go. What
-differs between two executions with another seed or clock is free. The author, other solved runs and people widen it,
-each with a reason. Compared on the host; programs and checks never see it.
+It follows from the executed reference: fields that it changes of existing records must, if they change, get the value
+that it left, records that it adds must be as its own, whatever their ids, and it names the records that may be removed.
+Values that differ between two executions with another seed or clock are free. The author, other solved runs and people
+widen it, each with a reason. Compared on the host; programs and checks never see it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from synthesis.contracts import Allowance, AllowanceSource, Frame, OutsideChange, State
 from synthesis.errors import InputError
-from synthesis.runtime import canonical_json
+from synthesis.runtime import to_canonical_json
 from synthesis.verifiers.frames.framed_end import ENDS, FramedEnd
-from synthesis.verifiers.frames.pinned_values import CHOSEN, counters
-from synthesis.verifiers.state_changes import StateChange, path_of, state_changes
+from synthesis.verifiers.frames.pinned_values import CHOSEN, find_counters
+from synthesis.verifiers.state_changes import StateChange, find_state_changes, format_path
 
 MOST_TOLD = 20
 """So many changes outside a frame are named."""
@@ -32,116 +32,117 @@ Key = frozenset[tuple[str, ...]]
 """What a run did, told so that two runs which did the same are equal."""
 
 
-def frame_of(start: State, end: State) -> Frame:
-    """The frame that an executed reference spans: exactly the changes that it made. States are encoded.
+def build_frame(start: State, end: State) -> Frame:
+    """Return the frame of an executed reference: exactly the changes that it made. States are encoded.
 
-    Raises InputError where it changes more than a frame can hold, or the names of fields are too long for one.
+    Raise InputError if it changes more than a frame can hold, or the names of fields are too long for one.
     """
-    left, made = FRAME_CHARS, []
+    left, allowances = FRAME_CHARS, []
     try:
-        for change in state_changes(start, end):
-            allowance = _allowance(change)
-            size = len(canonical_json([allowance.values, allowance.records]))
+        for change in find_state_changes(start, end):
+            allowance = _build_allowance(change)
+            size = len(to_canonical_json([allowance.values, allowance.records]))
             if size > min(left, VALUE_CHARS):
-                allowance = unpinned(allowance, TOO_LONG)
+                allowance = unpin_allowance(allowance, TOO_LONG)
                 size = 0
             left -= size
-            made.append(allowance)
-        return Frame(allowances=tuple(made))
+            allowances.append(allowance)
+        return Frame(allowances=tuple(allowances))
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
         raise InputError(f"No frame can be made of what the reference changes: {reason}"[:500]) from None
 
 
-def unpinned(allowance: Allowance, reason: str) -> Allowance:
-    """The allowance without saying what may stand in its place."""
+def unpin_allowance(allowance: Allowance, reason: str) -> Allowance:
+    """Return the allowance without its allowed values."""
     free = {"values": (), "records": (), "minimum": None, "maximum": None, "reason": reason}
     return allowance.model_copy(update=free)
 
 
-def widen(frame: Frame, more: Iterable[Allowance]) -> Frame:
-    """The frame with further allowances. One that allows nothing more than another of its place is left out."""
-    kept: dict[str, list[Allowance]] = {}
+def widen_frame(frame: Frame, more: Iterable[Allowance]) -> Frame:
+    """Return the frame with further allowances. An allowance that another of its place includes is dropped."""
+    by_path: dict[str, list[Allowance]] = {}
     for item in frame.allowances:
-        kept.setdefault(item.path, []).append(item)
+        by_path.setdefault(item.path, []).append(item)
     for allowance in more:
-        same = kept.setdefault(allowance.path, [])
-        if not any(_within(allowance, item) for item in same):
-            same[:] = [item for item in same if item.is_pinned or not _within(item, allowance)]
+        same = by_path.setdefault(allowance.path, [])
+        if not any(_is_within(allowance, item) for item in same):
+            same[:] = [item for item in same if item.is_pinned or not _is_within(item, allowance)]
             same.append(allowance)
-    return Frame(allowances=tuple(item for same in kept.values() for item in same))
+    return Frame(allowances=tuple(item for same in by_path.values() for item in same))
 
 
-def widenings(
+def find_widenings(
     frame: Frame, start: State, end: State, *, source: AllowanceSource, reason: str, by: str = ""
 ) -> tuple[Allowance, ...]:
-    """What a frame would have to allow besides for another executed run to stay inside, and to what."""
+    """Return the allowances that a frame lacks for another executed run to be inside, with their values."""
     framed = FramedEnd(frame, start, end)
-    told = {"source": source, "reason": reason, "by": by}
-    counting = {path_of(change.keys) for change in counters(framed.changes)}
-    found = [_allowance(change) for change in framed.changes if framed.outside(change)]
-    found = [unpinned(item, reason) if item.path in counting else item for item in found]
-    values = canonical_json([item.values for item in found])
-    paths = {item.path for item in found}
+    origin = {"source": source, "reason": reason, "by": by}
+    counting = {format_path(change.keys) for change in find_counters(framed.changes)}
+    allowances = [_build_allowance(change) for change in framed.changes if framed.outside(change)]
+    allowances = [unpin_allowance(item, reason) if item.path in counting else item for item in allowances]
+    values = to_canonical_json([item.values for item in allowances])
+    paths = {item.path for item in allowances}
     for change in framed.changes:
-        # Values name records by their ids: what these are has to stand with them.
+        # Values name records by their ids, so the frame must contain these records too.
         named = change.kind == "added" and any(key and key in values for key, _ in change.items)
-        if named and f"{path_of(change.keys)}/+" not in paths:
-            found.append(_allowance(change))
-    long = [len(canonical_json([item.values, item.records])) > VALUE_CHARS for item in found]
+        if named and f"{format_path(change.keys)}/+" not in paths:
+            allowances.append(_build_allowance(change))
+    long = [len(to_canonical_json([item.values, item.records])) > VALUE_CHARS for item in allowances]
     return tuple(
-        (unpinned(item, reason) if cut else item).model_copy(update=told) for item, cut in zip(found, long, strict=True)
+        (unpin_allowance(item, reason) if cut else item).model_copy(update=origin)
+        for item, cut in zip(allowances, long, strict=True)
     )
 
 
-def outside_changes(frame: Frame | None, start: State, end: State) -> tuple[OutsideChange, ...]:
-    """What changed that the frame does not allow, `MOST_TOLD` at most; without a frame nothing is outside."""
+def find_outside_changes(frame: Frame | None, start: State, end: State) -> tuple[OutsideChange, ...]:
+    """Return the changes that the frame does not allow, `MOST_TOLD` at most; empty without a frame."""
     if frame is None:
         return ()
-    found: list[OutsideChange] = []
+    outside: list[OutsideChange] = []
     framed = FramedEnd(frame, start, end)
     for change in framed.changes:
-        found += framed.outside(change)
-        if len(found) >= MOST_TOLD:
+        outside += framed.outside(change)
+        if len(outside) >= MOST_TOLD:
             break
-    return tuple(item.model_copy(update={"path": item.path[:PATH_CHARS]}) for item in found[:MOST_TOLD])
+    return tuple(item.model_copy(update={"path": item.path[:PATH_CHARS]}) for item in outside[:MOST_TOLD])
 
 
-def end_key(frame: Frame | None, start: State, end: State, *, bounded: bool = False) -> Key:
-    """What an end state holds that the start does not, outside volatile paths and what a declaration excuses.
+def build_end_key(frame: Frame | None, start: State, end: State, *, bounded: bool = False) -> Key:
+    """Return what an end state holds that the start does not, without volatile paths and excused declarations.
 
-    Ends with equal keys are the same for the task. With `bounded` further records are free, too, up to as many as
-    somebody declared. A frame whose values are not pinned declares nothing by what its reference changed.
+    Ends with equal keys are the same for the task. With `bounded` further records are free, too, up to their declared
+    number. A frame whose values are not pinned declares nothing by the changes of its reference.
     """
-    given = frame.allowances if frame is not None else ()
-    framed = FramedEnd(Frame(allowances=tuple(item for item in given if not is_unpinned(item))), start, end)
-    found: set[tuple[str, ...]] = set()
+    allowances = frame.allowances if frame is not None else ()
+    framed = FramedEnd(Frame(allowances=tuple(item for item in allowances if not is_unpinned(item))), start, end)
+    parts: set[tuple[str, ...]] = set()
     for change in framed.changes:
-        path = path_of(change.keys)
+        path = format_path(change.keys)
         if framed.is_excused(change):
             continue
         if change.kind == "changed":
             text = framed.field_text(change)
             if text is not None:
-                found.add((path, CHOSEN if framed.is_declared(change) else text))
+                parts.add((path, CHOSEN if framed.is_declared(change) else text))
         elif change.kind == "reordered":
-            found.add((path, ENDS[change.kind]))
+            parts.add((path, ENDS[change.kind]))
         elif not (bounded and framed.is_declared(change)):
-            found.add((path, ENDS[change.kind], *framed.item_texts(change)))
-    return frozenset(found)
+            parts.add((path, ENDS[change.kind], *framed.item_texts(change)))
+    return frozenset(parts)
 
 
 def is_unpinned(allowance: Allowance) -> bool:
-    """Whether the reference changes a place, and nobody says to what: so were frames before they had values."""
+    """Return whether the reference changes a place without any allowed value: so were frames before they had values."""
     bare = allowance.source == "reference" and not allowance.reason
     return bare and not allowance.is_pinned and not allowance.path.endswith("/#")
 
 
 def read_place(text: str, **more: str) -> Allowance:
-    """A place as it is written in one line: a path, behind it `most N` where records are counted, `= VALUE or VALUE`
-    (each as JSON) or `from N to N` where it says what a field may become.
+    """Parse an allowance from one line.
 
-    `more` are the other fields of the allowance. Raises InputError.
+    The line is a path, then `most N` if records are counted, `= VALUE or VALUE` (each as JSON) or `from N to N` for the
+    values of a field. `more` are the other fields of the allowance. Raise InputError.
     """
     path, _, rest = text.strip().partition(" ")
     try:
@@ -189,8 +190,8 @@ def _read_values(text: str) -> Iterable[object]:
         text = text[3:].strip()
 
 
-def spelled_place(allowance: Allowance) -> str:
-    """What `read_place` reads; of added and removed records only how many."""
+def format_place(allowance: Allowance) -> str:
+    """Return the line that `read_place` parses; for added and removed records only their number."""
     text = allowance.path if allowance.most is None else f"{allowance.path} most {allowance.most}"
     if allowance.values:
         text += " = " + " or ".join(json.dumps(value, ensure_ascii=False) for value in allowance.values)
@@ -199,16 +200,16 @@ def spelled_place(allowance: Allowance) -> str:
     return text
 
 
-def place_of(change: OutsideChange) -> str:
-    """The place that would have to be allowed for a change to be inside, as `read_place` reads it."""
+def format_change_place(change: OutsideChange) -> str:
+    """Return the place that would have to be allowed for a change to be inside, as `read_place` parses it."""
     end = ENDS.get(change.kind)
     if end is None:
         return change.path
     return f"{change.path}/{end}" + (f" most {change.count}" if change.kind != "reordered" else "")
 
 
-def frame_key(frame: Frame) -> list[list[object]]:
-    """What of a frame decides rewards: its places, in a fixed order, without who allowed them and why."""
+def build_frame_key(frame: Frame) -> list[list[object]]:
+    """Return the part of a frame that decides rewards: its places, in a fixed order, without authors and reasons."""
     rows: list[list[object]] = []
     runs: dict[tuple[str, str, str], int] = {}
     for item in frame.allowances:
@@ -220,8 +221,8 @@ def frame_key(frame: Frame) -> list[list[object]]:
     return sorted(rows, key=lambda row: (str(row[0]), json.dumps(row, sort_keys=True)))
 
 
-def _allowance(change: StateChange) -> Allowance:
-    path = path_of(change.keys)
+def _build_allowance(change: StateChange) -> Allowance:
+    path = format_path(change.keys)
     if change.kind == "changed":
         return Allowance(path=path, values=(change.new,))
     if change.kind == "reordered":
@@ -230,8 +231,8 @@ def _allowance(change: StateChange) -> Allowance:
     return Allowance(path=f"{path}/{ENDS[change.kind]}", most=change.count, records=tuple(named))
 
 
-def _within(one: Allowance, other: Allowance) -> bool:
-    """Whether an allowance of the same place allows nothing that the other does not."""
+def _is_within(one: Allowance, other: Allowance) -> bool:
+    """Return whether an allowance of the same place allows nothing that the other does not."""
     if other.most is not None and (one.most is None or one.most > other.most):
         return False
     if not other.is_pinned:
@@ -240,11 +241,21 @@ def _within(one: Allowance, other: Allowance) -> bool:
     if pins[0] == pins[1]:
         return True
     same_run = (one.source, one.reason, one.by) == (other.source, other.reason, other.by)
-    known = Counter(map(canonical_json, other.values)) if other.values else Counter()
-    return same_run and bool(one.values) and not Counter(map(canonical_json, one.values)) - known
+    other_values = Counter(map(to_canonical_json, other.values)) if other.values else Counter()
+    return same_run and bool(one.values) and not Counter(map(to_canonical_json, one.values)) - other_values
 
 
 __all__ = [
-    "Key", "end_key", "frame_key", "frame_of", "is_unpinned", "outside_changes", "place_of", "read_place",
-    "spelled_place", "unpinned", "widen", "widenings",
+    "Key",
+    "build_end_key",
+    "build_frame",
+    "build_frame_key",
+    "find_outside_changes",
+    "find_widenings",
+    "format_change_place",
+    "format_place",
+    "is_unpinned",
+    "read_place",
+    "unpin_allowance",
+    "widen_frame",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Plausible arguments for a tool, made from what stands in a state: whole records, ids of the right kind, values seen.
+"""Plausible arguments for a tool, made from a state: whole records, ids of the right kind, values seen.
 
 Deterministic: the same tool, state and reference always give the same arguments in the same order.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 from synthesis.contracts import Reference, State, Tool
 from synthesis.runtime import validate_arguments
-from synthesis.verifiers.state_changes import items_of, mapping_of
+from synthesis.verifiers.state_changes import get_items, get_mapping
 
 MOST_RECORDS = 2_000
 MOST_VALUES = 60
@@ -37,7 +37,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 @dataclass
 class KnownValues:
-    """What stands in a state: records with their collection and key, and values by the name of their field."""
+    """The content of a state: records with their collection and key, and values by the name of their field."""
 
     records: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     keys: dict[str, list[str]] = field(default_factory=dict)
@@ -54,95 +54,100 @@ class KnownValues:
         if len(known) < MOST_VALUES and short and value not in known:
             known.append(value)
 
-    def strangers_first(self, values: Sequence[Any]) -> list[Any]:
+    def sort_strangers_first(self, values: Sequence[Any]) -> list[Any]:
         return sorted(values, key=lambda value: isinstance(value, str) and value in self.used)
 
 
-def known_values(state: State, reference: Reference) -> KnownValues:
-    """Read a state, and the arguments of a reference's calls."""
+def read_known_values(state: State, reference: Reference) -> KnownValues:
+    """Read the values of a state, and the arguments of a reference's calls."""
     known = KnownValues()
     for name, value in state.items():
-        _read(known, name, value, 3)
+        _read_values(known, name, value, 3)
     for call in reference.calls:
         for name, value in call.arguments.items():
             known.add(name, value)
-            known.used |= {text for text in _leaves(value) if isinstance(text, str)}
+            known.used |= {text for text in _iterate_leaves(value) if isinstance(text, str)}
     return known
 
 
-def singular(name: str) -> str:
-    """`reservations` becomes `reservation`, `categories` `category`."""
+def to_singular(name: str) -> str:
+    """Return the singular of a name: `reservations` becomes `reservation`, `categories` `category`."""
     for end, other in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("s", "")):
         if name.endswith(end) and not name.endswith("ss"):
             return name.removesuffix(end) + other
     return name
 
 
-def plausible_arguments(tool: Tool, known: KnownValues, reference: Reference, most: int) -> list[dict[str, Any]]:
-    """At most `most` arguments that the tool's schema accepts, of several origins in turn."""
-    origins = (_from_reference(tool, known, reference), _combined(tool, known), _from_records(tool, known))
-    found: list[dict[str, Any]] = []
+def propose_arguments(tool: Tool, known: KnownValues, reference: Reference, most: int) -> list[dict[str, Any]]:
+    """Return at most `most` arguments that the tool's schema accepts, of several origins in turn."""
+    origins = (
+        _vary_reference_calls(tool, known, reference),
+        _combine_choices(tool, known),
+        _combine_records(tool, known),
+    )
+    proposals: list[dict[str, Any]] = []
     for several in islice(zip_longest(*origins), most * 4):
         for arguments in several:
-            new = arguments is not None and arguments not in found
+            new = arguments is not None and arguments not in proposals
             if new and validate_arguments(arguments, tool.parameters) is None:
-                found.append(arguments)
-        if len(found) >= most:
+                proposals.append(arguments)
+        if len(proposals) >= most:
             break
-    return found[:most]
+    return proposals[:most]
 
 
-def _read(known: KnownValues, name: str, value: Any, depth: int) -> None:
-    mapping, items = mapping_of(value), items_of(value)
+def _read_values(known: KnownValues, name: str, value: Any, depth: int) -> None:
+    mapping, items = get_mapping(value), get_items(value)
     if mapping is None and items is None:
         known.add(name, value)
         return
     entries = list(mapping.items()) if mapping is not None else [("", item) for item in items or ()]
-    records = [(key, record) for key, item in entries if (record := mapping_of(item)) is not None]
+    records = [(key, record) for key, item in entries if (record := get_mapping(item)) is not None]
     if mapping is not None and (len(records) < len(entries) or not entries):
         for key, item in entries:
-            _field(known, key, item)
+            _add_field(known, key, item)
         known.loose += [key for key, _ in entries if len(key) <= TEXT_CHARS][: MOST_LOOSE - len(known.loose)]
         return
     for key, record in records[:MOST_RECORDS]:
-        if key and len(known.keys.setdefault(singular(name), [])) < MOST_VALUES:
-            known.keys[singular(name)].append(key)
-        if depth > 0 and record and all(mapping_of(item) is not None for item in record.values()):
-            _read(known, key, record, depth - 1)
+        if key and len(known.keys.setdefault(to_singular(name), [])) < MOST_VALUES:
+            known.keys[to_singular(name)].append(key)
+        if depth > 0 and record and all(get_mapping(item) is not None for item in record.values()):
+            _read_values(known, key, record, depth - 1)
             continue
         if len(known.records) < MOST_RECORDS:
-            known.records.append((singular(name), key, record))
+            known.records.append((to_singular(name), key, record))
         for inner, item in record.items():
-            _field(known, inner, item)
+            _add_field(known, inner, item)
     for item in items or ():
         if not isinstance(item, dict | list):
-            known.add(singular(name), item)
+            known.add(to_singular(name), item)
 
 
-def _field(known: KnownValues, name: str, value: Any) -> None:
+def _add_field(known: KnownValues, name: str, value: Any) -> None:
     known.add(name, value)
-    for item in items_of(value) or ():
+    for item in get_items(value) or ():
         if isinstance(item, str | int):
-            known.add(singular(name), item)
+            known.add(to_singular(name), item)
 
 
-def _from_reference(tool: Tool, known: KnownValues, reference: Reference) -> Iterator[dict[str, Any]]:
-    """The reference's own calls of the tool: the same once more, and each argument replaced by another of its kind."""
+def _vary_reference_calls(tool: Tool, known: KnownValues, reference: Reference) -> Iterator[dict[str, Any]]:
+    """Yield the reference's own calls of the tool: unchanged, and with one argument replaced by another of its kind."""
     own = [dict(call.arguments) for call in reference.calls if call.tool == tool.name]
     yield from own[:2]
     properties = tool.parameters.get("properties") or {}
     for arguments in own[:3]:
         for name, value in arguments.items():
-            others = [other for other in _choices(name, properties.get(name), known) if other != value]
+            others = [other for other in list_choices(name, properties.get(name), known) if other != value]
             yield from ({**arguments, name: other} for other in others[:4])
 
 
-def _combined(tool: Tool, known: KnownValues) -> Iterator[dict[str, Any]]:
-    """Each parameter by itself: the required ones, every second time with one that may be left out."""
+def _combine_choices(tool: Tool, known: KnownValues) -> Iterator[dict[str, Any]]:
+    """Yield arguments with each parameter chosen independently: the required ones, every second time with an optional
+    one."""
     properties = tool.parameters.get("properties") or {}
     required = [name for name in properties if name in (tool.parameters.get("required") or ())]
     optional = [name for name in properties if name not in required]
-    choices = {name: _choices(name, rule, known) for name, rule in properties.items()}
+    choices = {name: list_choices(name, rule, known) for name, rule in properties.items()}
     if any(not choices[name] for name in required):
         return
     for turn in range(400):
@@ -155,11 +160,11 @@ def _combined(tool: Tool, known: KnownValues) -> Iterator[dict[str, Any]]:
         yield picked
 
 
-def _from_records(tool: Tool, known: KnownValues) -> Iterator[dict[str, Any]]:
-    """What stands together in one record of the state, the rest by itself."""
+def _combine_records(tool: Tool, known: KnownValues) -> Iterator[dict[str, Any]]:
+    """Yield arguments from fields of one record of the state, the rest chosen independently."""
     properties = tool.parameters.get("properties") or {}
     required = [name for name in properties if name in (tool.parameters.get("required") or ())]
-    choices = {name: _choices(name, rule, known) for name, rule in properties.items()}
+    choices = {name: list_choices(name, rule, known) for name, rule in properties.items()}
     fitting = [
         (key, record, [name for name in properties if name in record or name == f"{kind}_id"])
         for kind, key, record in known.records
@@ -174,31 +179,31 @@ def _from_records(tool: Tool, known: KnownValues) -> Iterator[dict[str, Any]]:
             yield picked | {name: choices[name][turn % len(choices[name])] for name in rest}
 
 
-def _choices(name: str, rule: Any, known: KnownValues) -> list[Any]:
-    """Values that a parameter may take, those that stand in the state first."""
+def list_choices(name: str, rule: Any, known: KnownValues) -> list[Any]:
+    """Return values for a parameter, those in the state first, invented ones last."""
     rule = rule if isinstance(rule, dict) else {}
-    allowed = allowed_values(rule)
+    allowed = list_allowed_values(rule)
     if allowed:
         return allowed
-    kinds = _kinds(rule)
+    kinds = _list_kinds(rule)
     bare = _PREFIX.sub("", name)
     values = [*known.values.get(name, ()), *(known.values.get(bare, ()) if bare != name else ())]
     if "string" in kinds:
         stem = bare.removesuffix("_id").removesuffix("_ref")
         values = [*known.keys.get(stem, ()), *known.keys.get(bare, ()), *values]
     if "array" in kinds:
-        inner = _choices(singular(name), rule.get("items"), known)
+        inner = list_choices(to_singular(name), rule.get("items"), known)
         values += [[item] for item in inner[:10]]
     types = tuple(_TYPES[kind] for kind in kinds if kind in _TYPES)
-    fitting = [value for value in values if any(_is(value, kind) for kind in types)]
+    fitting = [value for value in values if any(_is_of_kind(value, kind) for kind in types)]
     if "string" in kinds and len(fitting) < FEW:
         fitting += known.loose
-    fitting = known.strangers_first(list({repr(value): value for value in fitting}.values()))
-    return [*fitting[:MOST_VALUES], *_near(name, rule, kinds, fitting)]
+    fitting = known.sort_strangers_first(list({repr(value): value for value in fitting}.values()))
+    return [*fitting[:MOST_VALUES], *_invent_values(name, rule, kinds, fitting)]
 
 
-def _near(name: str, rule: dict[str, Any], kinds: Sequence[str], values: Sequence[Any]) -> list[Any]:
-    """Values that stand nowhere: the next number, the next day, an invented text."""
+def _invent_values(name: str, rule: dict[str, Any], kinds: Sequence[str], values: Sequence[Any]) -> list[Any]:
+    """Return values that are not in the state: the next number, the next day, an invented text."""
     if "boolean" in kinds:
         return [value for value in (True, False) if value not in values]
     if "integer" in kinds or "number" in kinds:
@@ -209,52 +214,52 @@ def _near(name: str, rule: dict[str, Any], kinds: Sequence[str], values: Sequenc
         return []
     days = [value for value in values[:5] if isinstance(value, str) and _DATE.fullmatch(value)]
     if days:
-        return [later for day in days if (later := next_day(day))]
+        return [later for day in days if (later := get_next_day(day))]
     return [INVENTED_NAME if "name" in name.lower() else INVENTED_TEXT]
 
 
-def _kinds(rule: dict[str, Any]) -> list[str]:
+def _list_kinds(rule: dict[str, Any]) -> list[str]:
     named = rule.get("type", "string" if not rule.get("anyOf") else [])
     kinds = list(named) if isinstance(named, list) else [named]
     for inner in rule.get("anyOf") or ():
-        kinds += _kinds(inner) if isinstance(inner, dict) else []
+        kinds += _list_kinds(inner) if isinstance(inner, dict) else []
     return [kind for kind in kinds if isinstance(kind, str) and kind != "null"]
 
 
-def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
+def _is_of_kind(value: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
-def allowed_values(rule: dict[str, Any]) -> list[Any]:
-    """The values that a schema lists for a parameter, null left out; empty where it lists none."""
+def list_allowed_values(rule: dict[str, Any]) -> list[Any]:
+    """Return the values that a schema lists for a parameter, without null; empty if it lists none."""
     parts = [rule, *(part for part in rule.get("anyOf") or () if isinstance(part, dict))]
     return [value for part in parts for value in part.get("enum") or () if value is not None]
 
 
-def next_day(value: str) -> str:
-    """The day after an ISO date; empty where there is none."""
-    return _day_beside(value, 1)
+def get_next_day(value: str) -> str:
+    """Return the day after an ISO date; empty if there is none."""
+    return _shift_day(value, 1)
 
 
-def day_before(value: str) -> str:
-    """The day before an ISO date; empty where there is none."""
-    return _day_beside(value, -1)
+def get_day_before(value: str) -> str:
+    """Return the day before an ISO date; empty if there is none."""
+    return _shift_day(value, -1)
 
 
-def _day_beside(value: str, days: int) -> str:
+def _shift_day(value: str, days: int) -> str:
     try:
         return (date.fromisoformat(value) + timedelta(days=days)).isoformat()
     except (ValueError, OverflowError):
         return ""
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _iterate_leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield key
-            yield from _leaves(item)
+            yield from _iterate_leaves(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _leaves(item)
+            yield from _iterate_leaves(item)
     else:
         yield value

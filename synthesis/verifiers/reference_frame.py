@@ -1,9 +1,9 @@
 """The frame that a task's reference spans, found by executing it.
 
-What another execution with another seed or another clock leaves elsewhere is volatile, so it is free. A number that
-tells the program the id of its next record may grow, whoever causes it: it is found by adding records. What looking at
-things or a refused call changes (a log of calls, a counter of failures) is free as well: no way to do the task is wrong
-for it. It is found by making such calls behind the reference.
+Values that differ in another execution with another seed or clock are volatile, so they are free. A number from which
+the program makes the id of its next record may grow, whichever call causes it: it is found by adding records. Changes
+made by queries or refused calls (a log of calls, a counter of failures) are free as well, since they never make a
+solution wrong: they are found by making such calls after the reference.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from synthesis.contracts import Allowance, CallResult, Frame, Reference, Referen
 from synthesis.errors import InputError, ProgramEnded
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.call_sequences import OTHER_NOW, Subject, run_calls
-from synthesis.verifiers.frame import frame_of, unpinned, widen, widenings
-from synthesis.verifiers.frames.pinned_values import OWN_ID, counters, differing_parts, positional_names
-from synthesis.verifiers.plausible_arguments import known_values, plausible_arguments
-from synthesis.verifiers.state_changes import StateChange, mapping_of, path_of, state_changes
+from synthesis.verifiers.frame import build_frame, find_widenings, unpin_allowance, widen_frame
+from synthesis.verifiers.frames.pinned_values import OWN_ID, find_counters, find_differing_parts, name_by_position
+from synthesis.verifiers.plausible_arguments import propose_arguments, read_known_values
+from synthesis.verifiers.state_changes import StateChange, find_state_changes, format_path, get_mapping
 
 LOOKS_A_TOOL = 2
 ADDED_A_TOOL = 6
@@ -30,11 +30,11 @@ COUNTER = "It gives new records their ids, so any way that adds one lets it grow
 VOLATILE = "It differs with the clock or with random numbers."
 
 
-def reference_frame(sandbox: Sandbox, subject: Subject) -> Frame:
-    """The frame of a task that has a reference.
+def build_reference_frame(sandbox: Sandbox, subject: Subject) -> Frame:
+    """Return the frame of a task that has a reference.
 
-    Raises InputError (no reference, one that cannot be carried out, or one that changes too much for a frame),
-    ProgramError and InfrastructureError.
+    Raise InputError (no reference, one that cannot be executed, or one that changes too much for a frame), ProgramError
+    and InfrastructureError.
     """
     if subject.reference is None:
         raise InputError("Without a reference nothing says what a right way changes, so no frame can be made.")
@@ -48,134 +48,134 @@ def reference_frame(sandbox: Sandbox, subject: Subject) -> Frame:
             for call in subject.reference.calls:
                 if episode.call(call.tool, dict(call.arguments)).patch:
                     after = episode.state()
-                    counting |= _counters(state_changes(before, after))
+                    counting |= _allow_counters(find_state_changes(before, after))
                     before = after
             end, tries = before, TrialCalls(episode, subject.reference, before)
             more += tries.look(subject.program.tools)
             counting |= tries.add(subject.program.tools)
-            more += _volatile_beside(sandbox, subject, start, tries)
+            more += _find_volatile_fields(sandbox, subject, start, tries)
     except ProgramEnded as error:
         raise InputError(f"The reference cannot be carried out, so no frame can be made: {error}") from error
-    frame = _freed(frame_of(start, end), [*_volatile(sandbox, subject, start, end), *counting.values()])
-    return widen(frame, more)
+    frame = _free_places(build_frame(start, end), [*_find_volatile(sandbox, subject, start, end), *counting.values()])
+    return widen_frame(frame, more)
 
 
-def _freed(frame: Frame, free: Sequence[Allowance]) -> Frame:
-    """The frame with these places free instead of pinned, and with those that it does not have."""
+def _free_places(frame: Frame, free: Sequence[Allowance]) -> Frame:
+    """Return the frame with these places free instead of pinned, missing ones added."""
     reasons = {item.path: item.reason for item in free}
-    kept = [unpinned(item, reasons[item.path]) if item.path in reasons else item for item in frame.allowances]
-    return widen(Frame(allowances=tuple(kept)), free)
+    allowances = [
+        unpin_allowance(item, reasons[item.path]) if item.path in reasons else item for item in frame.allowances
+    ]
+    return widen_frame(Frame(allowances=tuple(allowances)), free)
 
 
-def _volatile(sandbox: Sandbox, subject: Subject, start: State, end: State) -> Iterator[Allowance]:
-    """What the reference leaves otherwise at another moment and with another seed."""
+def _find_volatile(sandbox: Sandbox, subject: Subject, start: State, end: State) -> Iterator[Allowance]:
+    """Yield allowances for what the reference leaves differently at another moment and with another seed."""
     assert subject.reference is not None
-    own = state_changes(start, end)
-    for others in _changes_elsewhere(sandbox, subject, subject.reference.calls):
-        yield from _different(own, others)
+    own = find_state_changes(start, end)
+    for others in _run_elsewhere(sandbox, subject, subject.reference.calls):
+        yield from _compare_changes(own, others)
 
 
-def _volatile_beside(sandbox: Sandbox, subject: Subject, start: State, tries: TrialCalls) -> Iterator[Allowance]:
-    """Fields of the state itself that other calls leave otherwise: when something was last changed, say."""
-    own = [change for change in state_changes(start, tries.state) if len(change.keys) == 1]
-    for others in _changes_elsewhere(sandbox, subject, tries.made):
-        for item in _different(own, others):
+def _find_volatile_fields(sandbox: Sandbox, subject: Subject, start: State, tries: TrialCalls) -> Iterator[Allowance]:
+    """Yield allowances for volatile fields of the state itself that other calls change: a time, say."""
+    own = [change for change in find_state_changes(start, tries.state) if len(change.keys) == 1]
+    for others in _run_elsewhere(sandbox, subject, tries.made):
+        for item in _compare_changes(own, others):
             if item.path.count("/") == 1:
                 yield item
 
 
-def _changes_elsewhere(
-    sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall]
-) -> Iterator[list[StateChange]]:
-    """What calls change at another moment, and with another seed."""
+def _run_elsewhere(sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall]) -> Iterator[list[StateChange]]:
+    """Yield what calls change at another moment, and with another seed."""
     for elsewhere in ({"now": OTHER_NOW}, {"seed": subject.seed + 1}):
         other = subject.model_copy(update=elsewhere)
         begun, run = run_calls(sandbox, other, ()), run_calls(sandbox, other, calls)
         if begun.state is not None and run.state is not None:
-            yield state_changes(begun.state, run.state)
+            yield find_state_changes(begun.state, run.state)
 
 
-def _different(own: Sequence[StateChange], others: Sequence[StateChange]) -> Iterator[Allowance]:
-    names = positional_names(own), positional_names(others)
-    known = {(change.keys, change.kind): change for change in others}
+def _compare_changes(own: Sequence[StateChange], others: Sequence[StateChange]) -> Iterator[Allowance]:
+    names = name_by_position(own), name_by_position(others)
+    other_changes = {(change.keys, change.kind): change for change in others}
     for change in own:
-        path, other = path_of(change.keys), known.pop((change.keys, change.kind), None)
+        path, other = format_path(change.keys), other_changes.pop((change.keys, change.kind), None)
         if change.kind == "changed":
-            parts = [()] if other is None else differing_parts(change.new, other.new, names)
-            yield from (Allowance(path=path + _spelled(part), reason=VOLATILE) for part in parts)
+            parts = [()] if other is None else find_differing_parts(change.new, other.new, names)
+            yield from (Allowance(path=path + _format_part(part), reason=VOLATILE) for part in parts)
         elif change.kind == "reordered":
             continue
         elif other is None or other.count != change.count:
             yield Allowance(path=f"{path}/{'+' if change.kind == 'added' else '-'}", reason=VOLATILE)
         elif change.kind == "added":
             for one, twin in zip(change.items, other.items, strict=True):
-                for part in differing_parts(_without_id(*one), _without_id(*twin), names):
-                    yield Allowance(path=f"{path}/+{_spelled(part)}", reason=VOLATILE)
-    for change in known.values():
+                for part in find_differing_parts(_mask_own_id(*one), _mask_own_id(*twin), names):
+                    yield Allowance(path=f"{path}/+{_format_part(part)}", reason=VOLATILE)
+    for change in other_changes.values():
         if change.kind == "changed":
-            yield Allowance(path=path_of(change.keys), reason=VOLATILE)
+            yield Allowance(path=format_path(change.keys), reason=VOLATILE)
 
 
-def _without_id(key: str, item: Any) -> Any:
-    fields = mapping_of(item)
+def _mask_own_id(key: str, item: Any) -> Any:
+    fields = get_mapping(item)
     if fields is None or not key:
         return item
     return {name: OWN_ID if str(value) == key else value for name, value in fields.items()}
 
 
-def _spelled(part: Sequence[str]) -> str:
-    return "".join("/*" if key == "*" else path_of((key,)) for key in part)
+def _format_part(part: Sequence[str]) -> str:
+    return "".join("/*" if key == "*" else format_path((key,)) for key in part)
 
 
-def _counters(changes: Sequence[StateChange]) -> dict[str, Allowance]:
-    paths = [path_of(change.keys) for change in counters(changes)]
+def _allow_counters(changes: Sequence[StateChange]) -> dict[str, Allowance]:
+    paths = [format_path(change.keys) for change in find_counters(changes)]
     return {path: Allowance(path=path, reason=COUNTER) for path in paths}
 
 
 class TrialCalls:
-    """Calls behind the reference, which show what happens whatever a way does."""
+    """Calls after the reference, which show changes that any solution may cause."""
 
     def __init__(self, episode: Episode, reference: Reference, end: State) -> None:
         self.made = list(reference.calls)
         self.state = end
         self._episode, self._reference = episode, reference
-        self._known = known_values(end, reference)
+        self._known = read_known_values(end, reference)
 
     def look(self, tools: Sequence[Tool]) -> Iterable[Allowance]:
-        """What calls change that look at something or are refused, as far as the program lives through them."""
-        found: dict[str, Allowance] = {}
+        """Return allowances for the changes of queries and refused calls, until one ends the program."""
+        allowances: dict[str, Allowance] = {}
         with suppress(ProgramEnded):
             for tool in tools:
-                for arguments in plausible_arguments(tool, self._known, self._reference, LOOKS_A_TOOL):
-                    found |= self._look_once(tool, arguments)
-        return found.values()
+                for arguments in propose_arguments(tool, self._known, self._reference, LOOKS_A_TOOL):
+                    allowances |= self._look_once(tool, arguments)
+        return allowances.values()
 
     def add(self, tools: Sequence[Tool]) -> dict[str, Allowance]:
-        """The counters of records that the reference does not add: a way that adds one and takes it back lets them
-        grow."""
-        found: dict[str, Allowance] = {}
+        """Return the counters of records that the reference does not add: a solution that adds and removes one
+        increases them."""
+        growing: dict[str, Allowance] = {}
         with suppress(ProgramEnded):
             for tool in tools:
-                proposed = plausible_arguments(tool, self._known, self._reference, ADDED_A_TOOL)
+                proposed = propose_arguments(tool, self._known, self._reference, ADDED_A_TOOL)
                 for arguments in proposed if tool.kind == "change" else ():
                     before = self.state
                     self._call(tool.name, arguments)
-                    changes = state_changes(before, self.state)
-                    found |= _counters(changes)
+                    changes = find_state_changes(before, self.state)
+                    growing |= _allow_counters(changes)
                     if any(change.kind == "added" for change in changes):
                         break
-        return found
+        return growing
 
     def _look_once(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Allowance]:
-        harmless = arguments if tool.kind == "query" else _nowhere(arguments)
+        harmless = arguments if tool.kind == "query" else _name_missing_records(arguments)
         before = self.state
         result = self._call(tool.name, harmless) if harmless is not None else None
         if result is None or not result.patch:
             return {}
         if tool.kind != "query" and not is_refusal(result.ok, result.result):
             return {}
-        kept = widenings(Frame(), before, self.state, source="reference", reason=KEPT)
-        return {item.path: unpinned(item, KEPT).model_copy(update={"most": None}) for item in kept}
+        allowances = find_widenings(Frame(), before, self.state, source="reference", reason=KEPT)
+        return {item.path: unpin_allowance(item, KEPT).model_copy(update={"most": None}) for item in allowances}
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> CallResult:
         result = self._episode.call(tool, arguments)
@@ -185,8 +185,8 @@ class TrialCalls:
         return result
 
 
-def _nowhere(arguments: dict[str, Any]) -> dict[str, Any] | None:
-    """The same call on records that are not there; None where it names none."""
+def _name_missing_records(arguments: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of the same call on records that do not exist; None if it names none."""
     if not any(isinstance(value, str) for value in arguments.values()):
         return None
     return {name: NO_SUCH if isinstance(value, str) else value for name, value in arguments.items()}

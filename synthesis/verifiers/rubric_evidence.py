@@ -1,6 +1,6 @@
-"""The evidence that a judge is shown: the calls with their results, what changed, and the answer, all bounded.
+"""The evidence for a judge: the calls with their results, what changed, and the answer, all bounded.
 
-Equal attempts make equal evidence, to the letter. Characters that cannot be seen are escaped.
+Equal attempts make equal evidence, to the letter. Invisible characters are escaped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_ANSWER = "(no answer was given)"
 
 
 class Evidence(Frozen):
-    """What was done in an attempt, as a judge is shown it."""
+    """The course of an attempt in the form for a judge."""
 
     calls: str = NO_CALLS
     changes: str = NO_CHANGES
@@ -37,22 +37,22 @@ def gather_evidence(calls: Sequence[str], start: State, final: State, answer: st
     changes = make_patch(start, final)
     return Evidence(
         calls=_join_calls(calls) or NO_CALLS,
-        changes=_bound(_show(changes), CHANGES_CHARS) if changes else NO_CHANGES,
-        answer=_bound(_show_answer(answer, is_data), ANSWER_CHARS) if answer else NO_ANSWER,
+        changes=_shorten_text(_format_json(changes), CHANGES_CHARS) if changes else NO_CHANGES,
+        answer=_shorten_text(_show_answer(answer, is_data), ANSWER_CHARS) if answer else NO_ANSWER,
     )
 
 
 def spell_call(tool: str, arguments: dict[str, Any], result: CallResult, by: Actor = "agent") -> str:
-    """Return a call that was made and what came of it on one bounded line; one of the simulated user's says so."""
+    """Return an executed call with its result on one bounded line; a call of the simulated user is marked as such."""
     came = {"result": result.result} if result.ok else {"error": result.error.message if result.error else ""}
     whose = {"made_by": "the user, not the agent"} if by == "user" else {}
-    return _bound(_show({**whose, "call": tool, "arguments": arguments, **came}), CALL_CHARS)
+    return _shorten_text(_format_json({**whose, "call": tool, "arguments": arguments, **came}), CALL_CHARS)
 
 
 def is_quoted(quote: str, evidence: Evidence) -> bool:
-    """Return whether a quote stands in the evidence, but for white space and for how JSON spells its characters."""
+    """Return whether a quote occurs in the evidence, regardless of white space and of JSON escapes."""
     shown = " ".join(" ".join((evidence.calls, evidence.changes, evidence.answer)).split())
-    spellings = (" ".join(spelling.split()) for spelling in (quote, _show(quote)[1:-1]))
+    spellings = (" ".join(spelling.split()) for spelling in (quote, _format_json(quote)[1:-1]))
     return any(len(spelling) >= FEWEST_QUOTED and spelling in shown for spelling in spellings)
 
 
@@ -79,18 +79,18 @@ def _fit_lines(lines: Sequence[str]) -> int:
 def _show_answer(answer: str, is_data: bool) -> str:
     if is_data:
         try:
-            return _show(read_json(answer, broken_text=True))
+            return _format_json(read_json(answer, broken_text=True))
         except FormatError:
             pass
-    return _show(answer)
+    return _format_json(answer)
 
 
-def _show(value: Any) -> str:
+def _format_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
-def _bound(text: str, most: int) -> str:
+def _shorten_text(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters are not shown)"

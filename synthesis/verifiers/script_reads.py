@@ -1,6 +1,6 @@
-"""Which assertions of a verification script look at the answer, told from its source.
+"""The assertions of a verification script that read the answer, derived from its source.
 
-An assertion is taken for one that does if it cannot be told: its script has other returns than one dict of named
+An assertion counts as reading it if that cannot be decided: its script has other returns than one dict of named
 expressions at its end, or the expression uses a name that a statement with the answer in it uses too.
 """
 
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 
 def assertion_reads_answer(script: ast.FunctionDef, name: str) -> bool:
-    """Return whether the assertion of this name may look at the answer, the first parameter of `verify`."""
-    given = [argument.arg for argument in script.args.args]
-    uses_answer = given[0] in _names(script.body)
+    """Return whether the assertion of this name may read the answer, the first parameter of `verify`."""
+    parameters = [argument.arg for argument in script.args.args]
+    uses_answer = parameters[0] in _find_names(script.body)
     value = _find_assertion(script, name)
     if value is None or not uses_answer:
         return uses_answer
-    return bool(_names([value]) & _spread(script.body[:-1], given))
+    return bool(_find_names([value]) & _spread_names(script.body[:-1], parameters))
 
 
 def _find_assertion(script: ast.FunctionDef, name: str) -> ast.expr | None:
@@ -30,9 +30,9 @@ def _find_assertion(script: ast.FunctionDef, name: str) -> ast.expr | None:
     return last.value.values[keys.index(name)] if keys.count(name) == 1 and None not in keys else None
 
 
-def _spread(body: Iterable[ast.stmt], given: list[str]) -> set[str]:
-    """Return the names that may hold something of the answer: those in statements that use one of them."""
-    statements = [_names([statement]) | _bound(statement) for statement in body]
+def _spread_names(body: Iterable[ast.stmt], given: list[str]) -> set[str]:
+    """Return the names that may hold a part of the answer: those in statements that use one of them."""
+    statements = [_find_names([statement]) | _list_functions(statement) for statement in body]
     reached, size = {given[0]}, 0
     while size != len(reached):
         size = len(reached)
@@ -43,7 +43,7 @@ def _spread(body: Iterable[ast.stmt], given: list[str]) -> set[str]:
 
 
 def _walk_own(statement: ast.stmt) -> Iterable[ast.AST]:
-    """Yield the nodes of a statement, but for what functions within it hold."""
+    """Yield the nodes of a statement, except those inside of functions in it."""
     yield statement
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         for node in ast.iter_child_nodes(statement):
@@ -54,10 +54,10 @@ def _walk_own(statement: ast.stmt) -> Iterable[ast.AST]:
                     yield from _walk_own(inner)
 
 
-def _names(nodes: Iterable[ast.AST]) -> set[str]:
+def _find_names(nodes: Iterable[ast.AST]) -> set[str]:
     return {node.id for top in nodes for node in ast.walk(top) if isinstance(node, ast.Name)}
 
 
-def _bound(statement: ast.stmt) -> set[str]:
+def _list_functions(statement: ast.stmt) -> set[str]:
     """Return the names of functions that a statement defines."""
     return {node.name for node in ast.walk(statement) if isinstance(node, ast.FunctionDef)}

@@ -1,8 +1,8 @@
-"""The difference of two encoded states in terms of records: which fields changed, how many records came and went.
+"""The difference of two encoded states in terms of records: changed fields, added and removed records.
 
-A state's attributes hold collections (a dict of records, a list of records with an id, any other list) and records.
-Of an existing record each changed field is one change; of a collection the records added, removed and put into another
-order are counted. Linear in the size of the states; what is equal is skipped whole.
+A state's attributes hold collections (a dict of records, a list of records with an id, any other list) and records. Of
+an existing record each changed field is one change; of a collection the records added, removed and reordered are
+counted. Linear in the size of the states; equal parts are skipped whole.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from synthesis.contracts import State
-from synthesis.runtime import canonical_json, same_encoded
+from synthesis.runtime import is_same_encoded, to_canonical_json
 
 Keys = tuple[str, ...]
 ABSENT: Any = {"$absent": True}
@@ -30,8 +30,8 @@ _SPELLED = {"*": "~2", "+": "~3", "-": "~4", "#": "~5"}
 class StateChange:
     """One change. `keys` lead to the field, or to the collection whose records were added, removed or reordered.
 
-    `old` and `new` are a field's values, `ABSENT` where there is none. `items` are the records that were added or
-    removed, each with its key in the collection; what stands in a list without ids has none.
+    `old` and `new` are a field's values, `ABSENT` if there is none. `items` are the records that were added or removed,
+    each with its key in the collection; an entry of a list without ids has none.
     """
 
     keys: Keys
@@ -42,100 +42,102 @@ class StateChange:
 
     @property
     def count(self) -> int:
-        """How many records were added or removed; 1 for anything else."""
+        """The number of records that were added or removed; 1 for anything else."""
         return len(self.items) or 1
 
     @property
     def grows(self) -> bool:
-        """Whether both values are whole numbers and the later is the larger, as with a counter."""
+        """True if both values are whole numbers and the later is the larger, as with a counter."""
         return type(self.old) is int and type(self.new) is int and self.new > self.old
 
 
-def path_of(keys: Sequence[str]) -> str:
-    """Keys as a JSON Pointer in which `*`, `+`, `-` and `#` are escaped where they are keys themselves."""
+def format_path(keys: Sequence[str]) -> str:
+    """Return keys as a JSON Pointer in which `*`, `+`, `-` and `#` are escaped if they are keys themselves."""
     return "".join(f"/{_SPELLED.get(key) or key.replace('~', '~0').replace('/', '~1')}" for key in keys)
 
 
-def state_changes(start: State, end: State) -> list[StateChange]:
-    """Every change from one encoded state to another, in the order of the states' keys."""
-    return [change for key, old, new in _differing(start, end) for change in _compared((key,), old, new)]
+def find_state_changes(start: State, end: State) -> list[StateChange]:
+    """Return every change from one encoded state to another, in the order of the states' keys."""
+    return [change for key, old, new in _find_differing(start, end) for change in _compare_values((key,), old, new)]
 
 
-def _compared(keys: Keys, old: Any, new: Any) -> Iterator[StateChange]:
-    """What changed in an attribute of the state, or in a record of a collection."""
-    before, after = mapping_of(old), mapping_of(new)
+def _compare_values(keys: Keys, old: Any, new: Any) -> Iterator[StateChange]:
+    """Yield the changes in an attribute of the state, or in a record of a collection."""
+    before, after = get_mapping(old), get_mapping(new)
     if before is not None and after is not None:
-        yield from (_collection if holds_records(before, after) else _record)(keys, before, after)
+        yield from (_compare_collections if holds_records(before, after) else _compare_records)(keys, before, after)
         return
-    items, others = items_of(old), items_of(new)
+    items, others = get_items(old), get_items(new)
     if items is None or others is None:
-        yield _changed(keys, old, new)
+        yield _build_change(keys, old, new)
         return
-    name = id_field(items) or ("" if items else id_field(others))
+    name = find_id_field(items) or ("" if items else find_id_field(others))
     if name:
-        first, second = by_id(items, name), by_id(others, name)
-        yield from _collection(keys, first, second)
-        yield from _order(keys, list(first), list(second))
+        first, second = map_by_id(items, name), map_by_id(others, name)
+        yield from _compare_collections(keys, first, second)
+        yield from _compare_order(keys, list(first), list(second))
     else:
-        yield from _counted(keys, items, others, ordered=isinstance(old, list))
+        yield from _compare_counts(keys, items, others, ordered=isinstance(old, list))
 
 
-def _collection(keys: Keys, old: dict[str, Any], new: dict[str, Any]) -> Iterator[StateChange]:
+def _compare_collections(keys: Keys, old: dict[str, Any], new: dict[str, Any]) -> Iterator[StateChange]:
     added = tuple((key, item) for key, item in new.items() if key not in old)
     removed = tuple((key, item) for key, item in old.items() if key not in new)
     if added:
         yield StateChange(keys, "added", items=added)
     if removed:
         yield StateChange(keys, "removed", items=removed)
-    for key, before, after in _differing(old, new):
+    for key, before, after in _find_differing(old, new):
         if before is not _MISSING and after is not _MISSING:
-            yield from _compared((*keys, key), before, after)
+            yield from _compare_values((*keys, key), before, after)
 
 
-def _record(keys: Keys, old: dict[str, Any], new: dict[str, Any]) -> Iterator[StateChange]:
-    for key, before, after in _differing(old, new):
+def _compare_records(keys: Keys, old: dict[str, Any], new: dict[str, Any]) -> Iterator[StateChange]:
+    for key, before, after in _find_differing(old, new):
         place = (*keys, key)
-        if _texts(before) and _texts(after):
-            yield from _counted(place, items_of(before) or [], items_of(after) or [], ordered=isinstance(before, list))
+        if _holds_texts(before) and _holds_texts(after):
+            yield from _compare_counts(
+                place, get_items(before) or [], get_items(after) or [], ordered=isinstance(before, list)
+            )
         else:
-            yield _changed(place, before, after)
+            yield _build_change(place, before, after)
 
 
-def _changed(keys: Keys, old: Any, new: Any) -> StateChange:
+def _build_change(keys: Keys, old: Any, new: Any) -> StateChange:
     before, after = (ABSENT if value is _MISSING else value for value in (old, new))
     return StateChange(keys, "changed", old=before, new=after)
 
 
-def _counted(keys: Keys, old: list[Any], new: list[Any], *, ordered: bool) -> Iterator[StateChange]:
-    """A list whose entries have no id: equal entries are one and the same."""
+def _compare_counts(keys: Keys, old: list[Any], new: list[Any], *, ordered: bool) -> Iterator[StateChange]:
+    """Yield the changes of a list whose entries have no id: equal entries are the same."""
     low, high_old, high_new = 0, len(old), len(new)
-    while low < min(high_old, high_new) and same_encoded(old[low], new[low]):
+    while low < min(high_old, high_new) and is_same_encoded(old[low], new[low]):
         low += 1
-    while min(high_old, high_new) > low and same_encoded(old[high_old - 1], new[high_new - 1]):
+    while min(high_old, high_new) > low and is_same_encoded(old[high_old - 1], new[high_new - 1]):
         high_old, high_new = high_old - 1, high_new - 1
-    before = [canonical_json(item) for item in old[low:high_old]]
-    after = [canonical_json(item) for item in new[low:high_new]]
+    before = [to_canonical_json(item) for item in old[low:high_old]]
+    after = [to_canonical_json(item) for item in new[low:high_new]]
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
     if added:
-        yield StateChange(keys, "added", items=_loose(added))
+        yield StateChange(keys, "added", items=_parse_items(added))
     if removed:
-        yield StateChange(keys, "removed", items=_loose(removed))
+        yield StateChange(keys, "removed", items=_parse_items(removed))
     if ordered:
-        yield from _order(keys, before, after)
+        yield from _compare_order(keys, before, after)
 
 
-def _loose(texts: Counter[str]) -> tuple[tuple[str, Any], ...]:
+def _parse_items(texts: Counter[str]) -> tuple[tuple[str, Any], ...]:
     return tuple(("", json.loads(text)) for text in texts.elements())
 
 
-def _order(keys: Keys, old: list[str], new: list[str]) -> Iterator[StateChange]:
-    """Whether what stays has another order now."""
+def _compare_order(keys: Keys, old: list[str], new: list[str]) -> Iterator[StateChange]:
+    """Yield a change if the remaining entries have another order now."""
     both = Counter(old) & Counter(new)
-    if list(_kept(old, both)) != list(_kept(new, both)):
+    if list(_filter_kept(old, both)) != list(_filter_kept(new, both)):
         yield StateChange(keys, "reordered")
 
 
-def _kept(items: list[str], both: Counter[str]) -> Iterator[str]:
+def _filter_kept(items: list[str], both: Counter[str]) -> Iterator[str]:
     left = both.copy()
     for item in items:
         if left[item] > 0:
@@ -143,26 +145,26 @@ def _kept(items: list[str], both: Counter[str]) -> Iterator[str]:
             yield item
 
 
-def _differing(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _find_differing(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     for key, before in old.items():
         after = new.get(key, _MISSING)
-        if after is _MISSING or not same_encoded(before, after):
+        if after is _MISSING or not is_same_encoded(before, after):
             yield key, before, after
     for key, after in new.items():
         if key not in old:
             yield key, _MISSING, after
 
 
-def _tag(value: Any) -> str:
+def _get_tag(value: Any) -> str:
     if isinstance(value, dict) and len(value) == 1:
         (key,) = value
         return str(key) if key[:1] == "$" and key[:2] != "$$" else ""
     return ""
 
 
-def mapping_of(value: Any) -> dict[str, Any] | None:
-    """A dict or an object's attributes by key; None for anything else."""
-    tag = _tag(value)
+def get_mapping(value: Any) -> dict[str, Any] | None:
+    """Return a dict or an object's attributes by key; None for anything else."""
+    tag = _get_tag(value)
     if not tag:
         return value if isinstance(value, dict) else None
     body = value[tag]
@@ -173,38 +175,39 @@ def mapping_of(value: Any) -> dict[str, Any] | None:
     pairs = body if tag in (*_PAIRED, "$defaultdict") else None
     if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         return None
-    return {key if isinstance(key, str) else canonical_json(key): item for key, item in pairs}
+    return {key if isinstance(key, str) else to_canonical_json(key): item for key, item in pairs}
 
 
-def items_of(value: Any) -> list[Any] | None:
-    """The entries of a list or a set; None for anything else."""
+def get_items(value: Any) -> list[Any] | None:
+    """Return the entries of a list or a set; None for anything else."""
     if isinstance(value, list):
         return value
-    tag = _tag(value)
+    tag = _get_tag(value)
     body = value[tag] if tag in _LISTED else None
     if tag == "$deque" and isinstance(value[tag], dict):
         body = value[tag].get("items")
     return body if isinstance(body, list) else None
 
 
-def _texts(value: Any) -> bool:
-    items = items_of(value)
+def _holds_texts(value: Any) -> bool:
+    items = get_items(value)
     return items is not None and all(isinstance(item, str) for item in items)
 
 
 def holds_records(*sides: dict[str, Any]) -> bool:
-    """Whether the values are records (or lists) of one kind, so that keys are their ids, not names of fields."""
+    """Return whether the values are records (or lists) of one kind, so that keys are their ids, not names of fields."""
     values = [value for side in sides for value in side.values() if value is not None]
     if not values:
         return False
-    return all(mapping_of(value) is not None for value in values) or all(
-        items_of(value) is not None for value in values
+    return all(get_mapping(value) is not None for value in values) or all(
+        get_items(value) is not None for value in values
     )
 
 
-def id_field(items: list[Any]) -> str:
-    """The field that names the records of a list: `id` or one that ends with `_id`, present and different in all."""
-    records = [mapping_of(item) for item in items]
+def find_id_field(items: list[Any]) -> str:
+    """Return the field that identifies the records of a list: `id` or one that ends with `_id`, present and unique in
+    all."""
+    records = [get_mapping(item) for item in items]
     first = records[0] if records else None
     if first is None or any(record is None for record in records):
         return ""
@@ -221,17 +224,17 @@ def find_key_field(fields: Mapping[str, Any]) -> str:
 
     A field that looks like an id and never is the key names another record: `room_id` of an account.
     """
-    own = id_field(list(fields.values()))
-    return own if any(str((mapping_of(item) or {}).get(own)) == key for key, item in fields.items()) else ""
+    own = find_id_field(list(fields.values()))
+    return own if any(str((get_mapping(item) or {}).get(own)) == key for key, item in fields.items()) else ""
 
 
-def by_id(items: list[Any], name: str) -> dict[str, Any]:
-    """The records by their id; a second record of the same id is one of its own."""
-    found: dict[str, Any] = {}
+def map_by_id(items: list[Any], name: str) -> dict[str, Any]:
+    """Return the records by their id; a second record of the same id gets a key of its own."""
+    records: dict[str, Any] = {}
     times: Counter[str] = Counter()
     for item in items:
-        record = mapping_of(item)
-        key = str(record.get(name)) if record is not None else canonical_json(item)
-        found[f"{key} ({times[key] + 1})" if times[key] else key] = item
+        record = get_mapping(item)
+        key = str(record.get(name)) if record is not None else to_canonical_json(item)
+        records[f"{key} ({times[key] + 1})" if times[key] else key] = item
         times[key] += 1
-    return found
+    return records

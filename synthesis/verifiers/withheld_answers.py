@@ -1,8 +1,8 @@
-"""Probes of a task that withholds a tool or a parameter: claims that it was done, and the solution as far as it goes.
+"""Probes of a task that withholds a tool or a parameter: false claims, and the solution without the withheld part.
 
-Everything is made from what is withheld and from the solution that it takes away, always the same. To submit what the
-whole task would have wanted must earn less; so must the solution as far as it still goes. Other outcomes, and nothing
-submitted, are among the altered answers (`answer_variants.py`).
+Everything is derived deterministically from what is withheld and from the original solution. An answer that submits the
+result of the whole task must earn less; so must the solution as far as it still works. Other outcomes, and an empty
+answer, are among the altered answers (`answer_variants.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall, State, Withheld
-from synthesis.formats.answer_form import answer_text, read_answer_values
+from synthesis.formats.answer_form import read_answer_values, serialize_answer
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, run_calls
 from synthesis.verifiers.mutants import Mutant
@@ -20,12 +20,14 @@ OUTCOMES = ("done", "missing_tool", "not_allowed", "not_found")
 MISSING_TOOL = "missing_tool"
 
 
-def claim_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    """The reference with the answer of the whole task, alone and with either outcome: each must earn less."""
+def make_claim_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    """Return the reference with the answer of the whole task, alone and with either outcome: each must earn less."""
     reference = subject.reference
     assert reference is not None
     values = _solution_values(subject)
-    claims = [values, *(values | _outcome(subject, outcome) for outcome in ("done", MISSING_TOOL))] if values else []
+    claims = (
+        [values, *(values | _build_outcome(subject, outcome) for outcome in ("done", MISSING_TOOL))] if values else []
+    )
     return [
         Mutant(
             kind="answer_contrary",
@@ -34,24 +36,27 @@ def claim_variants(subject: Subject, start: State, first: ExecutedSequence) -> l
             expects="less",
             reference=reference.model_copy(update={"answer": answer}),
         )
-        for answer in map(answer_text, claims)
+        for answer in map(serialize_answer, claims)
     ]
 
 
-def solution_variants(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    """The solution as far as it still goes: by calls that are refused, and without those. With the claim that it is
-    done it earns less; with the right outcome only if it changed what nobody could want, as looking around is right."""
+def make_solution_variants(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    """Return the solution as far as it still works: with calls that are refused, and without those.
+
+    With the claim that it is done it earns less; with the right outcome only if it made unwanted changes, since queries
+    are right.
+    """
     assert subject.reference is not None
     assert subject.withheld is not None
     withheld, own = subject.withheld, subject.reference.answer
-    claim = answer_text(_solution_values(subject) | _outcome(subject, "done"))
-    found = []
-    for calls in _unequal(withheld.solution.calls, without_withheld(withheld)):
+    claim = serialize_answer(_solution_values(subject) | _build_outcome(subject, "done"))
+    variants = []
+    for calls in _drop_equal(withheld.solution.calls, strip_withheld(withheld)):
         run = run_calls(sandbox, subject, calls, start) if calls else first
         if run.state is None:
             continue
         for answer in (claim, own):
-            found.append(
+            variants.append(
                 Mutant(
                     kind="solution_tried",
                     tool=withheld.name,
@@ -61,35 +66,35 @@ def solution_variants(sandbox: Sandbox, subject: Subject, start: State, first: E
                     reference=Reference(calls=calls, answer=answer),
                 )
             )
-    return found
+    return variants
 
 
-def without_withheld(withheld: Withheld) -> tuple[ReferenceCall, ...]:
-    """The solution's calls without those of the tool, or without the parameter."""
+def strip_withheld(withheld: Withheld) -> tuple[ReferenceCall, ...]:
+    """Return the solution's calls without those of the tool, or without the parameter."""
     calls = withheld.solution.calls
     if not withheld.parameter:
         return tuple(call for call in calls if call.tool != withheld.tool)
-    return tuple(_short(call, withheld.parameter) if call.tool == withheld.tool else call for call in calls)
+    return tuple(_strip_parameter(call, withheld.parameter) if call.tool == withheld.tool else call for call in calls)
 
 
 def _solution_values(subject: Subject) -> dict[str, Any]:
-    """Return what the solution of the whole task submits, as far as the form asks for it."""
+    """Return the answer of the whole task's solution, in fields of the form."""
     assert subject.withheld is not None
     values = read_answer_values(subject.withheld.solution.answer)
     return {field.name: values[field.name] for field in subject.answer_form if field.name in values}
 
 
-def _outcome(subject: Subject, outcome: str) -> dict[str, Any]:
+def _build_outcome(subject: Subject, outcome: str) -> dict[str, Any]:
     """Return the submitted outcome, under the name that its field has in the form."""
     assert subject.reference is not None
     submitted = read_answer_values(subject.reference.answer)
     return {name: outcome for name, value in submitted.items() if value == MISSING_TOOL}
 
 
-def _unequal(*several: tuple[ReferenceCall, ...]) -> list[tuple[ReferenceCall, ...]]:
+def _drop_equal(*several: tuple[ReferenceCall, ...]) -> list[tuple[ReferenceCall, ...]]:
     return [calls for place, calls in enumerate(several) if calls not in several[:place]]
 
 
-def _short(call: ReferenceCall, parameter: str) -> ReferenceCall:
+def _strip_parameter(call: ReferenceCall, parameter: str) -> ReferenceCall:
     arguments = {name: value for name, value in call.arguments.items() if name != parameter}
     return call.model_copy(update={"arguments": arguments})

@@ -11,7 +11,7 @@ import numpy as np
 from synthesis.taxonomy.agreement import Path
 from synthesis.taxonomy.alpha import Difference
 from synthesis.taxonomy.ratings import Ratings
-from synthesis.taxonomy.resamples import COVERED, draws
+from synthesis.taxonomy.resamples import COVERED, draw_resamples
 
 
 def plain_alpha(
@@ -25,7 +25,7 @@ def plain_alpha(
         labels[item].append(path)
     items = [[number[path] for path in given] for given in labels.values() if len(given) > 1]
     found = []
-    for weights in draws(len(items), resamples, seed):
+    for weights in draw_resamples(len(items), resamples, seed):
         for row in weights.astype(int).tolist():
             drawn = [item for item, times in zip(items, row, strict=True) for _ in range(times)]
             found.append(_alpha(drawn, matrix))

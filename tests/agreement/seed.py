@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from tests.fixtures import pages_seed
 from webapp.accounts.models import Role, User
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 from webapp.labelling.models import Ask, Label, LabelItem, LabelRound, LabelSession, Reservation
 from webapp.labelling.results import services
 
@@ -121,5 +121,5 @@ def adjudicator() -> User:
 def measured() -> LabelSession:
     """An ordinary one as its job leaves it."""
     made = ordinary(name="a label session")
-    run(services.start(None, made).pk)
+    run_job(services.start_measuring(None, made).pk)
     return made

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from synthesis.taxonomy.alpha import alpha, nominal, on_tree
-from synthesis.taxonomy.chance import ac1, raw_agreement
+from synthesis.taxonomy.alpha import krippendorff_alpha, make_tree_difference, nominal_differences
+from synthesis.taxonomy.chance import gwet_ac1, raw_agreement
 from synthesis.taxonomy.figures import NO_COMMON_ITEM, NO_PAIR, NO_VARIATION, ONE_CATEGORY, Figure
-from synthesis.taxonomy.mean_rand import mean_rand
-from synthesis.taxonomy.pairs import kappas, rand_indices
+from synthesis.taxonomy.mean_rand import compute_mean_rand
+from synthesis.taxonomy.pairs import compute_kappas, compute_rand_indices
 from synthesis.taxonomy.ratings import Ratings
-from synthesis.taxonomy.reliability import dawid_skene
+from synthesis.taxonomy.reliability import fit_dawid_skene
 from tests.agreement import published
 from tests.agreement.plain import plain_alpha
 
@@ -36,7 +36,7 @@ TREE = Ratings.of(
 @pytest.mark.parametrize("name", published.ALPHAS)
 def test_alpha_is_what_krippendorff_printed(name: str) -> None:
     observers, printed = published.ALPHAS[name]
-    assert alpha(published.ratings(observers), resamples=0).value == pytest.approx(printed, abs=0.0005)
+    assert krippendorff_alpha(published.ratings(observers), resamples=0).value == pytest.approx(printed, abs=0.0005)
 
 
 def test_alpha_takes_any_difference() -> None:
@@ -46,7 +46,7 @@ def test_alpha_takes_any_difference() -> None:
         numbers = np.asarray([float(path[0]) for path in values])  # type: ignore[attr-defined]
         return (numbers[:, None] - numbers[None, :]) ** 2
 
-    found = alpha(published.ratings(published.WITH_GAPS), squared, resamples=0)
+    found = krippendorff_alpha(published.ratings(published.WITH_GAPS), squared, resamples=0)
     assert found.value == pytest.approx(published.INTERVAL_ALPHA, abs=0.0005)
     assert (found.items, found.pairs) == (11, 55), "the twelfth unit has one value: it pairs with none"
 
@@ -55,26 +55,26 @@ def test_alpha_takes_any_difference() -> None:
 def test_ac1_is_what_gwet_printed(name: str) -> None:
     ratings, printed = published.AC1S[name]
     places = len(str(printed).partition(".")[2])
-    assert ac1(ratings, resamples=0).value == pytest.approx(printed, abs=0.5 / 10**places)
+    assert gwet_ac1(ratings, resamples=0).value == pytest.approx(printed, abs=0.5 / 10**places)
 
 
 @pytest.mark.parametrize("name", published.KAPPAS)
 def test_kappa_is_what_cohen_and_gwet_printed(name: str) -> None:
     ratings, printed = published.KAPPAS[name]
-    (pair,) = kappas(ratings, resamples=0)
+    (pair,) = compute_kappas(ratings, resamples=0)
     assert pair.kappa.value == pytest.approx(printed, abs=0.0005)
 
 
 def test_the_rand_index_is_what_yeung_and_ruzzo_printed() -> None:
     rows = published.crossed(published.GROUPED).rows()
     groupings = {by: {item: path for item, named, path in rows if named == by} for by in ("one", "other")}
-    (pair,) = rand_indices(groupings)
+    (pair,) = compute_rand_indices(groupings)
     assert pair.rand.value == pytest.approx(published.RAND, abs=0.0005)
     assert (pair.rand.items, pair.rand.pairs, pair.rand.agreeing) == (10, 45, 32)
 
 
 def test_dawid_and_skene_find_the_rates_of_their_anaesthetists() -> None:
-    found = dawid_skene(published.anaesthetists(), smoothing=0)
+    found = fit_dawid_skene(published.anaesthetists(), smoothing=0)
     assert found
     shares = dict(zip(found.values, found.shares, strict=True))
     assert [shares[grade] for grade in published.GRADES] == pytest.approx(published.GRADE_SHARES, abs=0.005)
@@ -88,34 +88,38 @@ def test_dawid_and_skene_find_the_rates_of_their_anaesthetists() -> None:
 
 def test_a_figure_that_cannot_be_says_why() -> None:
     same = published.ratings(("yyyy", "yyyy", "yy.y"))
-    assert (alpha(same).value, alpha(same).reason, alpha(same).agreeing) == (None, NO_VARIATION, 10)
-    assert kappas(same)[0].kappa.reason == NO_VARIATION
+    assert (krippendorff_alpha(same).value, krippendorff_alpha(same).reason, krippendorff_alpha(same).agreeing) == (
+        None,
+        NO_VARIATION,
+        10,
+    )
+    assert compute_kappas(same)[0].kappa.reason == NO_VARIATION
     assert raw_agreement(same).value == 1.0
-    assert ac1(same).reason == ONE_CATEGORY
-    assert ac1(same, categories=2).value == 1.0, "no could have been said, and was not"
+    assert gwet_ac1(same).reason == ONE_CATEGORY
+    assert gwet_ac1(same, categories=2).value == 1.0, "no could have been said, and was not"
 
     apart = published.ratings(("ab..", "..cd"))
-    assert {figure.reason for figure in (alpha(apart), ac1(apart), raw_agreement(apart))} == {NO_PAIR}
-    assert kappas(apart)[0].kappa.reason == kappas(apart)[0].raw.reason == NO_COMMON_ITEM
+    assert {figure.reason for figure in (krippendorff_alpha(apart), gwet_ac1(apart), raw_agreement(apart))} == {NO_PAIR}
+    assert compute_kappas(apart)[0].kappa.reason == compute_kappas(apart)[0].raw.reason == NO_COMMON_ITEM
 
     nobody = Ratings.of([])
-    assert alpha(nobody).reason == ac1(nobody).reason == raw_agreement(nobody).reason == NO_PAIR
-    assert kappas(nobody) == ()
-    assert dawid_skene(nobody) is None
+    assert krippendorff_alpha(nobody).reason == gwet_ac1(nobody).reason == raw_agreement(nobody).reason == NO_PAIR
+    assert compute_kappas(nobody) == ()
+    assert fit_dawid_skene(nobody) is None
 
-    one_item = alpha(published.ratings(("a", "b")))
+    one_item = krippendorff_alpha(published.ratings(("a", "b")))
     assert (one_item.value, one_item.low, one_item.high) == (0.0, None, None), "one item resampled is that item again"
 
-    alike = rand_indices({"one": dict.fromkeys("abc", 1), "other": dict.fromkeys("abc", 9), "third": {"a": 1}})
+    alike = compute_rand_indices({"one": dict.fromkeys("abc", 1), "other": dict.fromkeys("abc", 9), "third": {"a": 1}})
     assert [pair.rand.reason for pair in alike] == [NO_VARIATION, "only one thing that both grouped"] * 1 + [
         "only one thing that both grouped"
     ]
 
 
-@pytest.mark.parametrize("difference", [nominal, on_tree()])
+@pytest.mark.parametrize("difference", [nominal_differences, make_tree_difference()])
 def test_alpha_of_all_draws_at_once_is_alpha_of_each_draw(difference: object) -> None:
     """Against the definition written out: every two labels of an item, and every two labels of all."""
-    found = alpha(TREE, difference, resamples=200, seed=5)  # type: ignore[arg-type]
+    found = krippendorff_alpha(TREE, difference, resamples=200, seed=5)  # type: ignore[arg-type]
     value, low, high = plain_alpha(TREE, difference, resamples=200, seed=5)  # type: ignore[arg-type]
     assert found.value == pytest.approx(value, abs=1e-12)
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
@@ -124,8 +128,8 @@ def test_alpha_of_all_draws_at_once_is_alpha_of_each_draw(difference: object) ->
 def test_the_mean_rand_index_has_the_interval_of_the_jackknife() -> None:
     """Three people group six things. By hand, with scikit-learn's index of what is left without each thing."""
     groupings = {"a": dict(enumerate("xxxyyz")), "b": dict(enumerate("xxyyyz")), "c": dict(enumerate("xxxyzz"))}
-    indices = rand_indices(groupings)
-    found = mean_rand(groupings, indices)
+    indices = compute_rand_indices(groupings)
+    found = compute_mean_rand(groupings, indices)
 
     def mean(things: list[int]) -> float:
         pairs = [("a", "b"), ("a", "c"), ("b", "c")]
@@ -138,15 +142,17 @@ def test_the_mean_rand_index_has_the_interval_of_the_jackknife() -> None:
     assert found.low == pytest.approx(found.value - 1.96 * error)
     assert found.high == pytest.approx(min(1, found.value + 1.96 * error))
     two = {name: dict(enumerate("xy")) for name in "ab"} | {"c": dict(enumerate("xx"))}
-    assert mean_rand(two, rand_indices(two)).low is None, "without one of two things there is nothing to compare"
-    assert mean_rand({"a": {}}, ()).reason == "fewer than two people grouped"
+    assert compute_mean_rand(two, compute_rand_indices(two)).low is None, (
+        "without one of two things there is nothing to compare"
+    )
+    assert compute_mean_rand({"a": {}}, ()).reason == "fewer than two people grouped"
 
 
 def test_intervals_are_seeded_and_close_in_with_more_items() -> None:
     few = published.ratings(published.NOMINAL)
     many = published.ratings([line * 20 for line in published.NOMINAL])
-    assert alpha(few) == alpha(few) != alpha(few, seed=1)
-    for measure in (alpha, ac1, raw_agreement):
+    assert krippendorff_alpha(few) == krippendorff_alpha(few) != krippendorff_alpha(few, seed=1)
+    for measure in (krippendorff_alpha, gwet_ac1, raw_agreement):
         narrow, wide = measure(many), measure(few)
         near, far = (_width(figure) for figure in (narrow, wide))
         assert near < far / 3
@@ -167,7 +173,7 @@ def test_an_annotator_who_guesses_is_found_without_an_answer_key() -> None:
         name: [value if numbers.random() < sure else int(numbers.integers(0, 4)) for value in truth]
         for name, sure in {"ines": 0.9, "marek": 0.8, "tove": 0.1}.items()
     }
-    found = dawid_skene(
+    found = fit_dawid_skene(
         Ratings.of((item, by, (value,)) for by, line in said.items() for item, value in enumerate(line))
     )
     assert found

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from synthesis.taxonomy.agreement import Path, disagreement, tree_distance
-from synthesis.taxonomy.alpha import on_tree
-from synthesis.taxonomy.pairs import confusion
+from synthesis.taxonomy.agreement import Path, compute_tree_distance, measure_disagreement
+from synthesis.taxonomy.alpha import make_tree_difference
+from synthesis.taxonomy.pairs import count_confusion
 from synthesis.taxonomy.ratings import Ratings
 
 NODES: list[Path] = [(), *(path for depth in (1, 2, 3) for path in product("ab", repeat=depth))]
@@ -26,16 +26,16 @@ def test_the_distance_is_the_share_of_levels_not_shared() -> None:
         (("travel", "wards", "beds"), 1.0),
         ((), 1.0),
     ]:
-        assert tree_distance(wards, other) == tree_distance(other, wards) == pytest.approx(apart)
-    assert tree_distance(("yes",), ("no",), levels=1) == 1.0
+        assert compute_tree_distance(wards, other) == compute_tree_distance(other, wards) == pytest.approx(apart)
+    assert compute_tree_distance(("yes",), ("no",), levels=1) == 1.0
     with pytest.raises(ValueError, match="4 steps does not fit into a tree of 3 levels"):
-        tree_distance(("a", "b", "c", "d"), ("a",))
+        compute_tree_distance(("a", "b", "c", "d"), ("a",))
 
 
 def test_the_distance_is_an_ultrametric_and_one_with_the_matrix_of_alpha() -> None:
-    matrix = on_tree()(NODES)
+    matrix = make_tree_difference()(NODES)
     for (row, one), (column, other) in product(enumerate(NODES), repeat=2):
-        apart = tree_distance(one, other)
+        apart = compute_tree_distance(one, other)
         assert matrix[row, column] == pytest.approx(apart)
         assert (apart == 0) == (one == other)
     assert (matrix[:, None, :] <= np.maximum(matrix[:, :, None], matrix[None, :, :]) + 1e-12).all()
@@ -58,14 +58,14 @@ def test_the_distance_is_an_ultrametric_and_one_with_the_matrix_of_alpha() -> No
     ],
 )
 def test_the_disagreement_of_one_item(labels: tuple[Path, ...], distance: float | None, odd: str | None) -> None:
-    found = disagreement(dict(zip(("ines", "marek", "tove"), labels, strict=False)))
+    found = measure_disagreement(dict(zip(("ines", "marek", "tove"), labels, strict=False)))
     assert found.odd == odd
     assert found.distance == (None if distance is None else pytest.approx(distance, abs=0.005))
 
 
 def test_two_against_two_leave_nobody_alone() -> None:
-    assert disagreement({"a": ("x",), "b": ("x",), "c": ("y",), "d": ("y",)}).odd is None
-    assert disagreement({"a": ("x",), "b": ("x",), "c": ("x",), "d": ("y",)}).odd == "d"
+    assert measure_disagreement({"a": ("x",), "b": ("x",), "c": ("y",), "d": ("y",)}).odd is None
+    assert measure_disagreement({"a": ("x",), "b": ("x",), "c": ("x",), "d": ("y",)}).odd == "d"
 
 
 def test_where_labels_part_at_a_level() -> None:
@@ -79,10 +79,10 @@ def test_where_labels_part_at_a_level() -> None:
             (3, "ines", ("health",)),
         ]
     )
-    found = confusion(ratings.at_level(1))
+    found = count_confusion(ratings.at_level(1))
     assert (found.pairs, found.agreeing) == (4, 2)
     assert [({part.one, part.other}, part.pairs) for part in found.partings] == [({("travel",), ("logistics",)}, 2)]
     assert dict(found.together) == {("travel",): 1, ("logistics",): 1, ("health",): 0}
-    deep = confusion(ratings)
+    deep = count_confusion(ratings)
     assert (deep.agreeing, len(deep.partings)) == (0, 4)
     assert ratings.without({"ines"}).annotators == ("marek", "tove")

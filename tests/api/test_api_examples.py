@@ -15,13 +15,13 @@ from django.test import Client, RequestFactory
 from tests.fixtures import pages_seed
 from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 
 HOSTILE = "a'b\"c$(touch hit)`touch hit`\\\n;&|é\u202e" + pages_seed.EVIL
 
 
 def call(method: str, name: str, **how: Any) -> Any:
-    return api_call(RequestFactory().get("/"), method, name, **how)
+    return build_api_call(RequestFactory().get("/"), method, name, **how)
 
 
 def test_the_shell_sees_each_value_as_one_word(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.fixtures.api import program
 from tests.fixtures.markup import flat
 from webapp.accounts import people
 from webapp.accounts.models import AuditEntry, User
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.jobs.models import JobState
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
     ],
 )
 def test_postgresql_refuses_to_change_or_remove_entries(annotator: User, sql: str) -> None:
-    audit(annotator, "a.thing")
+    write_audit_entry(annotator, "a.thing")
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE accounts_auditentry ENABLE TRIGGER audit_no_truncate")
         with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
@@ -34,7 +34,7 @@ def test_postgresql_refuses_to_change_or_remove_entries(annotator: User, sql: st
 
 
 def test_a_deleted_person_leaves_the_entries(annotator: User) -> None:
-    audit(annotator, "a.thing")
+    write_audit_entry(annotator, "a.thing")
     annotator.delete()
     assert AuditEntry.objects.get().actor_label == "the-annotator"
 
@@ -42,7 +42,7 @@ def test_a_deleted_person_leaves_the_entries(annotator: User) -> None:
 def test_an_act_that_fails_leaves_no_entry(annotator: User) -> None:
     def act() -> None:
         with transaction.atomic():
-            audit(annotator, "a.thing")
+            write_audit_entry(annotator, "a.thing")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -79,7 +79,7 @@ def test_the_page_filters_and_shows_hostile_text_as_text(admin: User, annotator:
     client = Client()
     client.force_login(admin)
     people.change_role(admin, annotator.pk, "viewer")
-    audit(annotator, "odd.thing", what=pages_seed.EVIL)
+    write_audit_entry(annotator, "odd.thing", what=pages_seed.EVIL)
     html = flat(client.get("/account/audit/"))
     assert "<script>window" not in html
     assert "\u202e" not in html
@@ -96,7 +96,7 @@ def test_pages_of_entries_follow_each_other(admin: User) -> None:
     client = Client()
     client.force_login(admin)
     for number in range(60):
-        audit(admin, "count", number=number)
+        write_audit_entry(admin, "count", number=number)
     first = client.get("/account/audit/").context["page"]
     second = client.get(first.after).context["page"]
     assert [row.detail["number"] for row in [*first.rows, *second.rows]] == list(range(59, -1, -1))

@@ -96,10 +96,10 @@ def test_hostile_bodies(admin: User, what: str) -> None:
     """Where JSON is read, it is refused; where none is, it is not looked at. Every other operation has a key, and over
     the bodies each has one and none."""
     from tests.fixtures.api import program
-    from webapp.api import operations
+    from webapp.api import list_operations
 
     caller = program(admin, "read", "review", "synthesise", "train", "worker", "admin")
-    written = [one for one in operations() if {"POST", "PUT", "PATCH"} & set(one.methods)]
+    written = [one for one in list_operations() if {"POST", "PUT", "PATCH"} & set(one.methods)]
     assert written
     for number, operation in enumerate(written, list(BODIES).index(what)):
         path = operation.path.replace("{pk}", "999999").replace("{index}", "0")
@@ -155,7 +155,7 @@ def test_no_other_origin_is_let_in(reader: Program) -> None:
 
 
 def test_a_fault_of_ours_is_a_problem_without_its_details(reader: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.queries.jobs", lambda state: 1 / 0)
+    monkeypatch.setattr("webapp.jobs.queries.filter_jobs", lambda state: 1 / 0)
     found = problem(reader.get("/jobs"), 500)
     assert "division" not in json.dumps(found)
     assert found["error"]["type"] == "server_error"

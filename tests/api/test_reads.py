@@ -14,10 +14,10 @@ from tests.fixtures import pages_seed, replay_seed
 from tests.fixtures.api import Program, problem
 from webapp.accounts.models import AuditEntry, User
 from webapp.environments.models import Environment
-from webapp.paging import encode
+from webapp.paging import encode_cursor
 from webapp.rest.problems import CODES
 from webapp.trajectories.models import Score
-from webapp.trajectories.states import state_at
+from webapp.trajectories.states import load_state_at
 
 pytestmark = pytest.mark.django_db
 
@@ -65,13 +65,13 @@ CURSORS = {
     "text": "x",
     "signs": "!!",
     "empty list": "W10",
-    "too large an id": encode(3, 2**63),
-    "an object": encode({"a": 1}, 1),
-    "NUL": encode("a\x00", 1),
-    "no value": encode(None, 1),
-    "no id": encode(3, True),
+    "too large an id": encode_cursor(3, 2**63),
+    "an object": encode_cursor({"a": 1}, 1),
+    "NUL": encode_cursor("a\x00", 1),
+    "no value": encode_cursor(None, 1),
+    "no id": encode_cursor(3, True),
     "foreign digits": "\u0661" * 9,
-    "not a number": encode("not a number", 3),
+    "not a number": encode_cursor("not a number", 3),
 }
 
 
@@ -86,9 +86,9 @@ CURSORS = {
 )
 def test_a_cursor_of_another_order_is_said(reader: Program, path: str, good: Any, wrong: list[Any]) -> None:
     """PostgreSQL would compare a number with names as a text, and the list go on anywhere."""
-    assert reader.get(f"{path}cursor={encode(good, 1)}").status_code == 200
+    assert reader.get(f"{path}cursor={encode_cursor(good, 1)}").status_code == 200
     for value in wrong:
-        assert problem(reader.get(f"{path}cursor={encode(value, 1)}"), 400)["error"]["code"] == "bad_cursor"
+        assert problem(reader.get(f"{path}cursor={encode_cursor(value, 1)}"), 400)["error"]["code"] == "bad_cursor"
 
 
 @pytest.mark.parametrize("cursor", CURSORS.values(), ids=CURSORS.keys())
@@ -127,12 +127,12 @@ def test_a_task_and_its_run(reader: Program) -> None:
     assert len(task["current"]["checks"]) == run.revision.checks.count()
     assert reader.get(f"/tasks/{run.task_id}/revisions/1").json() == task["current"]
     state = reader.get(f"/scenarios/{task['scenario_id']}/state").json()["state"]
-    assert state == state_at(run, 0)
+    assert state == load_state_at(run, 0)
     steps = everything(reader, f"/trajectories/{run.pk}/steps", 2)
     assert [one["index"] for one in steps] == list(range(run.step_count))
     assert reader.get(f"/trajectories/{run.pk}/steps/1").json() == steps[1]
     last = run.step_count - 1
-    assert reader.get(f"/trajectories/{run.pk}/steps/{last}/state").json()["state"] == state_at(run, last)
+    assert reader.get(f"/trajectories/{run.pk}/steps/{last}/state").json()["state"] == load_state_at(run, last)
     assert "counted from 0" in problem(reader.get(f"/trajectories/{run.pk}/steps/{last + 1}/state"), 404)["detail"]
     Score.objects.create(
         trajectory=run, revision=run.revision, verifier_hash="v", reward=0.5, passed=1, total=2, source="replay"

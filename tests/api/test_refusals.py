@@ -21,7 +21,7 @@ from webapp.errors import (
     Unusable,
     UpstreamError,
 )
-from webapp.rest.problems import as_json, from_envarium
+from webapp.rest.problems import build_domain_problem, serialize_problem
 from webapp.workers.errors import CallsUsedUp, RecordGap, UnknownWorker, WrongHash, WrongOffset
 
 PROBLEMS: list[tuple[EnvariumError, int, str]] = [
@@ -45,22 +45,24 @@ PROBLEMS: list[tuple[EnvariumError, int, str]] = [
 
 @pytest.mark.parametrize(("error", "status", "code"), PROBLEMS, ids=lambda value: type(value).__name__)
 def test_an_error_has_one_status_and_code(error: EnvariumError, status: int, code: str) -> None:
-    problem = from_envarium(error)
+    problem = build_domain_problem(error)
     assert (problem.status, problem.code, problem.detail) == (status, code, str(error))
 
 
 def test_what_a_client_goes_on_with_stands_in_the_problem() -> None:
-    assert json.loads(as_json(from_envarium(RecordGap(9, 4)), "/api/v1/x"))["next_seq"] == 4
-    assert json.loads(as_json(from_envarium(WrongOffset("a", 7)), "/api/v1/x"))["received"] == 7
-    assert from_envarium(RangeNotSatisfiable(10)).headers == {"Content-Range": "bytes */10"}
+    assert json.loads(serialize_problem(build_domain_problem(RecordGap(9, 4)), "/api/v1/x"))["next_seq"] == 4
+    assert json.loads(serialize_problem(build_domain_problem(WrongOffset("a", 7)), "/api/v1/x"))["received"] == 7
+    assert build_domain_problem(RangeNotSatisfiable(10)).headers == {"Content-Range": "bytes */10"}
     limited = UpstreamError.of(LLMError("rate_limited", "slow down", retry_after=3.2))
-    assert from_envarium(limited).headers == {"Retry-After": "3"}
-    assert from_envarium(InfrastructureError("full")).headers == {"Retry-After": "5"}
+    assert build_domain_problem(limited).headers == {"Retry-After": "3"}
+    assert build_domain_problem(InfrastructureError("full")).headers == {"Retry-After": "5"}
 
 
 def test_refused_fields_keep_their_places() -> None:
     fault = FieldFault(("body", "method", "seed"), "Is given twice", "twice")
-    told = json.loads(as_json(from_envarium(RefusedFields("seed: given twice.", [fault], code="twice")), "/api/v1/x"))
+    told = json.loads(
+        serialize_problem(build_domain_problem(RefusedFields("seed: given twice.", [fault], code="twice")), "/api/v1/x")
+    )
     assert told["errors"] == [{"loc": ["body", "method", "seed"], "message": "Is given twice", "code": "twice"}]
     assert (told["error"]["code"], told["error"]["param"]) == ("twice", "method.seed")
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from tests.fixtures import pages_seed
 from tests.fixtures.api import BASE, PROBLEM, Program, problem, program
 from webapp.accounts.models import AuditEntry, User
-from webapp.asgi import bounded
+from webapp.asgi import bound_bodies
 from webapp.edits.schemas import EditStart
 from webapp.jobs.models import Job
 from webapp.rest import bodies
@@ -192,11 +192,11 @@ def test_a_request_that_is_too_large_does_not_reach_the_application(
         sent.append(message)
 
     async def ask(scope: Any, size: int) -> tuple[int, Problem | None]:
-        return 10, bodies.refusal(size, 10)
+        return 10, bodies.find_size_problem(size, 10)
 
     monkeypatch.setattr(bodies, "STRANGERS", 5)
     scope = {"type": "http", "path": path, "headers": [(b"content-length", declared)] if declared else []}
-    asyncio.run(bounded(app, ask)(scope, receive, send))
+    asyncio.run(bound_bodies(app, ask)(scope, receive, send))
     assert [message["status"] for message in sent if message["type"] == "http.response.start"] == [413]
     assert seen == chunks[:1]
     kind = dict(sent[0]["headers"])[b"content-type"].decode()
@@ -209,9 +209,9 @@ def test_a_request_that_is_too_large_does_not_reach_the_application(
 
 
 def test_every_operation_says_what_it_does_and_takes() -> None:
-    from webapp.api import whole_schema
+    from webapp.api import load_schema
 
-    schema = whole_schema()
+    schema = load_schema()
     faults = []
     for path, methods in schema["paths"].items():
         for method, details in methods.items():

@@ -25,6 +25,8 @@ FLOORS: list[set[str]] = [
     {"rollout", "scenarios", "tool_documents"},
     {"tasks", "starter", "scripted", "portable"},
     {"tool_graph", "programmatic"},
+    {"tool_walk"},
+    {"stage_adapters"},
     {"pipeline", "seeded_faults"},
 ]
 TRAINING_MAY = {

@@ -33,7 +33,7 @@ def restless() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("restless")
-@pytest.mark.parametrize("read", [syntax.literal, syntax.parse, syntax.expression])
+@pytest.mark.parametrize("read", [syntax.read_literal, syntax.parse_module, syntax.parse_expression])
 def test_threads_do_not_spoil_each_others_trees(read: Callable[[str], Any]) -> None:
     met: list[BaseException] = []
 
@@ -52,7 +52,7 @@ def test_threads_do_not_spoil_each_others_trees(read: Callable[[str], Any]) -> N
     assert met == []
 
 
-@pytest.mark.parametrize("read", [syntax.parse, syntax.expression, syntax.scopes])
+@pytest.mark.parametrize("read", [syntax.parse_module, syntax.parse_expression, syntax.build_scopes])
 def test_an_f_string_of_countless_fields_is_not_waited_for(read: Callable[[str], Any]) -> None:
     """A million characters took CPython 3.11 minutes, in one call."""
     hostile = 'f"' + "{a}" * 300_000 + '"'
@@ -72,15 +72,15 @@ def test_a_literal_whose_members_have_one_hash_is_refused(text: str, member: str
     if member == "({},)":  # a tuple's hash is its members'
         alike = ", ".join(f"({(2**61 - 1) * number}, 1)" for number in range(1, 300))
     with pytest.raises(ValueError, match="one hash"):
-        syntax.literal(text % alike)
+        syntax.read_literal(text % alike)
     many = ", ".join(member.format(number) for number in range(300))
-    syntax.literal(text % many)
+    syntax.read_literal(text % many)
 
 
 def test_a_literal_of_a_number_that_nobody_can_spell_is_refused() -> None:
     with pytest.raises(ValueError, match="1,000 digits"):
-        syntax.literal("[0x" + "f" * 1_000 + "]")
-    assert syntax.literal("9" * 999) == 10**999 - 1
+        syntax.read_literal("[0x" + "f" * 1_000 + "]")
+    assert syntax.read_literal("9" * 999) == 10**999 - 1
 
 
 def test_nothing_else_parses() -> None:

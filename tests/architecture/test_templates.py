@@ -9,7 +9,9 @@ from pathlib import Path
 from tests.architecture.source_files import ROOT
 
 COLUMNS = 120
-LINES = 100
+LINES = 300
+MARGIN = 10
+"""Lines that a part may gain at another indentation."""
 BLOCKS = (
     "article|aside|div|dl|fieldset|footer|form|h[1-6]|header|li|main|nav|ol|p|section|table|tbody|td|th|thead|tr|ul"
 )
@@ -44,9 +46,27 @@ def test_a_line_holds_one_block_level_element() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_templates_are_short() -> None:
-    """One that is longer is split into parts with names."""
+def test_a_screen_is_one_file_that_can_be_read() -> None:
     wrong = [f"{path}: {len(lines)} lines" for path, lines in templates() if len(lines) > LINES]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_one_screen_shows_is_not_in_a_file_of_its_own() -> None:
+    """A part has a file if two templates include it, a view renders it, it extends another, or its screen is full."""
+    texts = {path.relative_to("templates").as_posix(): lines for path, lines in templates()}
+    users: dict[str, list[str]] = {}
+    for user, lines in texts.items():
+        for part in re.findall(r"""{%\s*(?:include|extends)\s+["']([^"']+)["']""", "\n".join(lines)):
+            users.setdefault(part, []).append(user)
+    python = "\n".join(path.read_text() for path in (ROOT / "webapp").rglob("*.py"))
+    wrong = [
+        f"{part}: only {users[part][0]} includes it, which has {len(texts[users[part][0]])} lines"
+        for part, lines in texts.items()
+        if len(users.get(part, ())) == 1
+        and not re.search(r"{%\s*(extends|block)\b", "\n".join(lines))
+        and part.removesuffix(".html").removesuffix("_part") not in python
+        and len(lines) + len(texts[users[part][0]]) + MARGIN <= LINES
+    ]
     assert not wrong, "\n".join(wrong)
 
 

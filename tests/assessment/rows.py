@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from synthesis.assessment.scores import summary
+from synthesis.assessment.scores import summarize_assessment
 from synthesis.drafts import AssessmentDraft, ToolCase
 from synthesis.stages import StageSettings
 from tests.fixtures import pages_seed
@@ -36,7 +36,7 @@ def case(number: int, text: str = "fine", **changes: Any) -> ToolCase:
 
 def draft(count: int = 40, text: str = "fine", **settings: Any) -> AssessmentDraft:
     cases = [case(number, text) for number in range(count)]
-    return summary(cases, TOOLS, StageSettings(assessment_threshold=0.5, **settings))
+    return summarize_assessment(cases, TOOLS, StageSettings(assessment_threshold=0.5, **settings))
 
 
 def saved(count: int = 40, text: str = "fine", version: Version | None = None) -> Assessment:

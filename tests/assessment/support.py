@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.assessment.prompt_values import untabled
+from synthesis.assessment.prompt_values import parse_tables
 from synthesis.contracts import Message, Usage
 from synthesis.drafts import AssembledProgram
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
@@ -114,7 +114,7 @@ def author(call: StageCall) -> dict[str, Any]:
 def tester(call: StageCall) -> dict[str, Any]:
     """Positive calls take what stands in the state, negative ones what does not."""
     told = fences(call)
-    asked, state = json.loads(told["asked"]), untabled(json.loads(told["state"]))
+    asked, state = json.loads(told["asked"]), parse_tables(json.loads(told["state"]))
     good = asked["case"] == "positive"
     if asked["tool"] == "add_item":
         name = f"thing {call.site.sample}" if good else next(iter(state["items"].values()))["name"]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from synthesis import starter
-from synthesis.assessment.prompt_values import untabled
-from synthesis.assessment.state_view import call_states
-from synthesis.assessment.tool_context import tool_context
+from synthesis.assessment.prompt_values import parse_tables
+from synthesis.assessment.state_view import format_call_states
+from synthesis.assessment.tool_context import build_tool_context
 from synthesis.formats.records import EnvironmentRecord
-from synthesis.runtime.method_source import method_source
-from synthesis.scripted.library import THEMES, keys, shelf
-from synthesis.skeleton.static import undefined
-from synthesis.syntax import parse, scopes
+from synthesis.runtime.method_source import get_method_source
+from synthesis.scripted.library import THEMES, list_theme_keys, load_theme
+from synthesis.skeleton.static import find_undefined_names
+from synthesis.syntax import build_scopes, parse_module
 
 ROWS = {f"B-{number}": {"owner": "Ada" if number % 50 == 0 else "Ben", "text": "long " * 20} for number in range(200)}
 STATE: dict[str, Any] = {"boxes": ROWS, "day": "2026-01-02", "log": ["opened"]}
@@ -24,10 +24,10 @@ STATE: dict[str, Any] = {"boxes": ROWS, "day": "2026-01-02", "log": ["opened"]}
 
 def programs() -> list[tuple[str, str, list[str]]]:
     """(source, class, tools) of everything that is bundled."""
-    bundled: list[EnvironmentRecord] = [starter.environment(folder) for folder in starter.folders()]
+    bundled: list[EnvironmentRecord] = [starter.read_environment(folder) for folder in starter.list_folders()]
     written = [(one.source, one.class_name, [tool.name for tool in one.tools]) for one in bundled]
-    for key in keys():
-        fragments = shelf(key).fragments
+    for key in list_theme_keys():
+        fragments = load_theme(key).fragments
         written.append(((THEMES / key / "program.py").read_text(), fragments.class_name, list(fragments.methods)))
     return written
 
@@ -37,9 +37,9 @@ def test_a_checker_sees_every_name_that_a_tool_uses() -> None:
     tools = 0
     for source, class_name, names in programs():
         for name in names:
-            context = tool_context(source, class_name, name)
-            whole = f"{context.excerpt}\n\n\n{method_source(source, class_name, name).text}\n"
-            assert undefined(scopes(whole), parse(whole)) == [], (class_name, name)
+            context = build_tool_context(source, class_name, name)
+            whole = f"{context.excerpt}\n\n\n{get_method_source(source, class_name, name).text}\n"
+            assert find_undefined_names(build_scopes(whole), parse_module(whole)) == [], (class_name, name)
             missing = _own_names(whole, class_name, name) - _defined(context.excerpt)
             assert missing == set(), (class_name, name)
             told = context.attributes is not None or "getattr(" in context.excerpt
@@ -49,12 +49,12 @@ def test_a_checker_sees_every_name_that_a_tool_uses() -> None:
 
 
 def _own_names(whole: str, class_name: str, tool: str) -> set[str]:
-    nodes = [node for node in ast.walk(parse(whole)) if isinstance(node, ast.Attribute)]
+    nodes = [node for node in ast.walk(parse_module(whole)) if isinstance(node, ast.Attribute)]
     return {node.attr for node in nodes if isinstance(node.value, ast.Name) and node.value.id == "self"} - {tool}
 
 
 def _defined(excerpt: str) -> set[str]:
-    nodes = list(ast.walk(parse(excerpt)))
+    nodes = list(ast.walk(parse_module(excerpt)))
     stored = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
     names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     return stored | names | {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
@@ -102,7 +102,7 @@ class Desk(Base):
 
 
 def test_helpers_constants_and_bases_come_along_and_nothing_else() -> None:
-    take = tool_context(SOURCE, "Desk", "take")
+    take = build_tool_context(SOURCE, "Desk", "take")
     for part in (
         "LIMIT = 3",
         "class Row(dict)",
@@ -117,29 +117,33 @@ def test_helpers_constants_and_bases_come_along_and_nothing_else() -> None:
         assert part not in take.excerpt
     assert "left out" in take.excerpt
     assert take.attributes == {"rows", "RATE", "OPEN"}
-    assert tool_context(SOURCE, "Desk", "note").attributes == {"notes"}
-    assert tool_context(SOURCE, "Desk", "look").attributes is None, "what a dynamic look-up reads, source does not tell"
-    assert "not Python" in tool_context("def", "Desk", "note").excerpt
+    assert build_tool_context(SOURCE, "Desk", "note").attributes == {"notes"}
+    assert build_tool_context(SOURCE, "Desk", "look").attributes is None, (
+        "what a dynamic look-up reads, source does not tell"
+    )
+    assert "not Python" in build_tool_context("def", "Desk", "note").excerpt
 
 
 def test_a_checker_is_not_shown_what_says_nothing_of_the_tool() -> None:
     renamed = SOURCE.replace("import copy\n", "import copy\nfrom math import ceil as up\nfrom math import floor\n")
     renamed = renamed.replace("LIMIT > 1", "up(floor(LIMIT)) > 1")
-    take = tool_context(renamed, "Desk", "take")
+    take = build_tool_context(renamed, "Desk", "take")
     for part in ("LIMIT = 3", "class Row(dict)", "RATE: int = 2", "def _due", "def _count", "import ceil as up"):
         assert part in take.helpers
     for part in ("import floor", "__init__", "A desk", "left out"):
         assert part in take.excerpt
         assert part not in take.helpers
     counting = SOURCE.replace('state["rows"], state["notes"]', 'sorted(state["rows"]), state["notes"]')
-    assert "__init__" in tool_context(counting, "Desk", "note").helpers, "this constructor alters what it is given"
-    assert tool_context(SOURCE, "Desk", "note").helpers == ""
+    assert "__init__" in build_tool_context(counting, "Desk", "note").helpers, (
+        "this constructor alters what it is given"
+    )
+    assert build_tool_context(SOURCE, "Desk", "note").helpers == ""
 
 
 def view(patch: list[dict[str, Any]], after: Any, mentioned: Any = None, most: int = 6_000) -> dict[str, Any]:
-    text = call_states(STATE, after, frozenset({"boxes", "day"}), patch, mentioned, most)
+    text = format_call_states(STATE, after, frozenset({"boxes", "day"}), patch, mentioned, most)
     assert len(text) <= most + 200
-    return dict(untabled(json.loads(text)))
+    return dict(parse_tables(json.loads(text)))
 
 
 def test_rows_that_a_call_names_or_changes_come_first() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from synthesis.assessment.cases import rerun
-from synthesis.assessment.dual_agent import assess
-from synthesis.assessment.environments import view_of
-from synthesis.assessment.prompt_values import FIELDS, shown, shown_records, tabled, untabled
+from synthesis.assessment.cases import rerun_case
+from synthesis.assessment.dual_agent import assess_program
+from synthesis.assessment.environments import build_view
+from synthesis.assessment.prompt_values import FIELDS, format_records, format_value, parse_tables, to_tables
 from synthesis.assessment.rounds import AT_ONCE, ROUNDS_A_LINE, UNREAD
-from synthesis.assessment.scores import summary
+from synthesis.assessment.scores import summarize_assessment
 from synthesis.drafts import AssessmentDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.llm.calls import StageCall
@@ -29,7 +29,7 @@ BROKEN = BROKEN.replace("del self.items[key]", "self.items.pop(key, None); self.
 
 
 def go(made: Bench, **changes: Any) -> AssessmentDraft:
-    return asyncio.run(assess(made.kit, assembled(**changes)))
+    return asyncio.run(assess_program(made.kit, assembled(**changes)))
 
 
 def test_a_sound_environment_is_kept_early(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
@@ -124,7 +124,7 @@ def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> 
         assert "self." not in words
         told = fences(call)
         assert json.loads(told["tool"])["name"] == json.loads(told["asked"])["tool"]
-        assert untabled(json.loads(told["state"]))["items"]["k9"] == {"name": "brush 9", "count": 9}
+        assert parse_tables(json.loads(told["state"]))["items"]["k9"] == {"name": "brush 9", "count": 9}
         assert "Names are unique." in told["environment"]
         assert not call.tools
     for call in made.checker.seen:
@@ -134,7 +134,7 @@ def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> 
         assert told["source"].count("def ") == 1
         assert {"case", "arguments", "ok", "patch"} <= set(happened)
         assert happened["expectation"] in ("added or refused", "")
-        states = untabled(json.loads(told["state"]))
+        states = parse_tables(json.loads(told["state"]))
         assert states["after"] == "as before" or happened["patch"]
         assert ("log" in states["before"]) == (happened["tool"] == "remove_item"), "what the tool may read, and no more"
     assert [call.site.sample for call in made.tester.seen] == list(range(28))
@@ -143,16 +143,16 @@ def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> 
 
 def test_cases_run_again_without_a_model(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
     draft = go(bench(sandbox, threads))
-    program = view_of(record()).program
-    assert all(rerun(sandbox, program, case).same for case in draft.cases)
-    broken = view_of(record(source=BROKEN)).program
-    found = {case.tool: rerun(sandbox, broken, case) for case in draft.cases if case.case == "negative"}
+    program = build_view(record()).program
+    assert all(rerun_case(sandbox, program, case).same for case in draft.cases)
+    broken = build_view(record(source=BROKEN)).program
+    found = {case.tool: rerun_case(sandbox, broken, case) for case in draft.cases if case.case == "negative"}
     assert found["add_item"].same
     assert found["remove_item"].differs == ("result", "patch")
     positive = next(case for case in draft.cases if case.tool == "remove_item" and case.case == "positive")
-    assert rerun(sandbox, broken, positive).differs == ("patch",)
-    gone = view_of(record(source=SOURCE.replace("config.get(", "config.fetch("))).program
-    assert rerun(sandbox, gone, draft.cases[0]).differs == ("construction",)
+    assert rerun_case(sandbox, broken, positive).differs == ("patch",)
+    gone = build_view(record(source=SOURCE.replace("config.get(", "config.fetch("))).program
+    assert rerun_case(sandbox, gone, draft.cases[0]).differs == ("construction",)
 
 
 @pytest.mark.parametrize(("key", "said"), [("wait", "ended"), ("grow", "too large")])
@@ -178,7 +178,7 @@ def test_a_lost_episode_costs_one_call(sandbox: Sandbox, threads: ThreadPoolExec
     unread = sum(case.reason == UNREAD for case in draft.cases)
     assert len(made.checker.seen) == 23 - unread
     assert draft.score == 23 / 24
-    assert rerun(sandbox, view_of(record()).program, case).same
+    assert rerun_case(sandbox, build_view(record()).program, case).same
 
 
 def test_states_are_constructed_before_they_are_used(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
@@ -311,7 +311,7 @@ def test_an_assessment_says_what_its_calls_do_not_show(sandbox: Sandbox, threads
     )
     draft = go(bench(sandbox, threads, tester=tester, checker=at_ease), source=source)
     assert draft.notes == ("No call that should be refused was refused: nothing shows that the tools say no.",)
-    few = summary(draft.cases[:1], [rate.tool for rate in draft.rates], StageSettings())
+    few = summarize_assessment(draft.cases[:1], [rate.tool for rate in draft.rates], StageSettings())
     assert "Every verdict is a pass, and the calls try 1 of 3 tools." in few.notes
 
 
@@ -339,13 +339,13 @@ def test_an_environment_without_tools_is_rejected(sandbox: Sandbox, threads: Thr
 
 def test_large_values_are_shown_cut_and_stay_json() -> None:
     state = {"rows": {f"r{number}": {"text": "long " * 50, "tags": list(range(40))} for number in range(500)}}
-    text = shown(state, 4_000)
+    text = format_value(state, 4_000)
     assert len(text) <= 4_000
     read = json.loads(text)
     assert read["rows"]["r0"]["text"].startswith("long")
     assert "more are not shown" in read["rows"]["…"]
-    assert shown({"a": [1, {"b": None}]}, 100) == '{"a": [1, {"b": null}]}'
-    assert "more characters are not shown" in shown({f"{number:040}": number for number in range(10)}, 30)
+    assert format_value({"a": [1, {"b": None}]}, 100) == '{"a": [1, {"b": null}]}'
+    assert "more characters are not shown" in format_value({f"{number:040}": number for number in range(10)}, 30)
 
 
 def test_records_of_the_same_fields_are_shown_as_tables_that_read_back() -> None:
@@ -359,19 +359,19 @@ def test_records_of_the_same_fields_are_shown_as_tables_that_read_back() -> None
         "sets": {"a": {"$set": [1], "n": 1}, "b": {"$set": [2], "n": 1}},
         "hostile": {FIELDS: {"x": 1, "y": 2}, "b": {"x": 1, "y": 2}},
     }
-    table = tabled(value)
+    table = to_tables(value)
     assert table["members"] == {FIELDS: ["id", "name"], "M-1": ["M-1", "Ada"], "M-2": ["M-2", None]}
     assert table["log"] == [{FIELDS: ["day", "who"]}, [1, "M-1"], [2, "M-2"]]
     assert {name: table[name] for name in ("mixed", "one", "sets", "hostile")} == {
         name: value[name] for name in ("mixed", "one", "sets", "hostile")
     }
-    assert untabled(table) == value
+    assert parse_tables(table) == value
     many = {"members": {f"M-{number}": {"id": number, "name": "x" * 20} for number in range(900)}}
-    read = untabled(json.loads(shown_records(many, 3_000)))
+    read = parse_tables(json.loads(format_records(many, 3_000)))
     assert read["members"]["…"].endswith("more are not shown")
     assert read["members"]["M-0"] == {"id": 0, "name": "x" * 20}
     noted = {
         "members": {**rows, "…": "7 more are not shown"},
         "log": [{"a": 1, "b": 2}] * 2 + ["… 3 more are not shown"],
     }
-    assert untabled(tabled(noted)) == noted
+    assert parse_tables(to_tables(noted)) == noted

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.assessment.dual_agent import assess
+from synthesis.assessment.dual_agent import assess_program
 from synthesis.drafts import AssessmentDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.llm.calls import StageCall
@@ -47,7 +47,7 @@ def play(call: StageCall) -> Any:
 
 
 def go(made: Bench, mend: bool = False, **changes: Any) -> AssessmentDraft:
-    return asyncio.run(assess(made.kit, assembled(**changes), mend=mend))
+    return asyncio.run(assess_program(made.kit, assembled(**changes), mend=mend))
 
 
 def test_the_tester_chooses_tool_case_and_arguments(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from synthesis.assessment.dual_agent import assess
+from synthesis.assessment.dual_agent import assess_program
 from synthesis.runtime import Sandbox
 from tests.assessment.support import SOURCE, assembled, bench, record
 from tests.fixtures.processes import celery_worker, wait_for
@@ -16,7 +16,7 @@ from webapp.environments.assessment_services import save_assessment, start_rerun
 from webapp.environments.models import Assessment, ToolCase, Version
 from webapp.environments.services import save_environment
 from webapp.jobs.models import Job, JobState
-from webapp.jobs.services import reap
+from webapp.jobs.services import reap_jobs
 
 pytestmark = [pytest.mark.kill, pytest.mark.django_db(transaction=True)]
 
@@ -25,7 +25,7 @@ SLOW = "    def __init__(self, config):\n        sum(range(1_000_000))\n"
 
 
 def assessed(sandbox: Sandbox, threads: ThreadPoolExecutor) -> Assessment:
-    made = asyncio.run(assess(bench(sandbox, threads).kit, assembled()))
+    made = asyncio.run(assess_program(bench(sandbox, threads).kit, assembled()))
     _, _, version = save_environment(record(), [], "test")
     return save_assessment(version, made)[1]
 
@@ -35,7 +35,7 @@ def rows(row: Assessment) -> list[tuple[object, ...]]:
 
 
 def ended(job: Job) -> bool:
-    reap()
+    reap_jobs()
     job.refresh_from_db()
     return job.state in (JobState.SUCCEEDED, JobState.FAILED)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from synthesis.assessment.call_plan import spread
-from synthesis.assessment.cases import CallSetting, execute
-from synthesis.assessment.environments import view_of
-from synthesis.assessment.scores import summary
+from synthesis.assessment.call_plan import draw_call_plan
+from synthesis.assessment.cases import CallSetting, execute_call
+from synthesis.assessment.environments import build_view
+from synthesis.assessment.scores import summarize_assessment
 from synthesis.contracts import DEFAULT_NOW
 from synthesis.drafts import ToolCase
 from synthesis.formats.envscaler import parse_environments
@@ -55,7 +55,7 @@ def test_its_scores_are_ours(real_data: Path, assessed: list[dict[str, Any]]) ->
     numbers = stage(real_data, "step2_roll_check")[0]["func_test_result"]["func_test_cases"]["summary"]
     cases = [as_case(one) for one in assessed]
     tools = sorted({case.tool for case in cases})
-    draft = summary(cases, tools, StageSettings(assessment_calls=len(cases)))
+    draft = summarize_assessment(cases, tools, StageSettings(assessment_calls=len(cases)))
     total = numbers["total_count"]
     assert draft.score == (numbers["pass_count"] + numbers["warning_count"]) / total
     assert draft.strict == numbers["pass_count"] / total
@@ -71,11 +71,11 @@ def test_its_calls_do_here_what_they_did_there(
     raw = stage(real_data, "filtered_env_metadata")
     ((_, record),) = parse_environments([Entry(key, one, key) for key, one in raw.items()])
     assert isinstance(record, EnvironmentRecord)
-    program = view_of(record).program
+    program = build_view(record).program
     same = 0
     for one in assessed:
         setting = CallSetting(encode_state(one["state_before_call"]), 0, DEFAULT_NOW)
-        done = execute(sandbox, program, setting, one["tool"], one["parameters"])
+        done = execute_call(sandbox, program, setting, one["tool"], one["parameters"])
         assert done.after is not None
         same += decode_state(done.after) == one["state_after_call"]
     assert same >= 0.9 * len(assessed)
@@ -84,5 +84,5 @@ def test_its_calls_do_here_what_they_did_there(
 def test_what_it_left_untried_is_tried(real_data: Path, assessed: list[dict[str, Any]]) -> None:
     tools = sorted({one["tool"] for one in assessed})
     theirs = {(one["tool"], one["case_type"]) for one in assessed}
-    ours = {(aim.tool, aim.case) for aim in spread(tools, 2 * len(tools), seed=0)}
+    ours = {(aim.tool, aim.case) for aim in draw_call_plan(tools, 2 * len(tools), seed=0)}
     assert len(theirs) < len(ours) == 2 * len(tools)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from synthesis.assessment.cases import rerun
-from synthesis.assessment.dual_agent import assess
-from synthesis.assessment.environments import view_of
+from synthesis.assessment.cases import rerun_case
+from synthesis.assessment.dual_agent import assess_program
+from synthesis.assessment.environments import build_view
 from synthesis.drafts import AssessmentDraft
 from synthesis.errors import Rejected
 from synthesis.llm.calls import StageCall
-from synthesis.runtime import Sandbox, outline
-from synthesis.runtime.method_source import method_source
+from synthesis.runtime import Sandbox, outline_program
+from synthesis.runtime.method_source import get_method_source
 from tests.assessment import support
 from tests.assessment.support import SOURCE, Bench, assembled, bench, fences
 
@@ -25,8 +25,8 @@ GUARD = """if key not in self.items:
             return {"success": False, "error": "unknown key"}
         del self.items[key]"""
 BROKEN = SOURCE.replace(GUARD, "self.items.pop(key, None)\n        self.log.append(key)")
-RIGHT = method_source(SOURCE, "StockRoom", "remove_item").text
-WRONG = method_source(BROKEN, "StockRoom", "remove_item").text
+RIGHT = get_method_source(SOURCE, "StockRoom", "remove_item").text
+WRONG = get_method_source(BROKEN, "StockRoom", "remove_item").text
 
 
 def author(reply: str | Callable[[StageCall], str]) -> Callable[[StageCall], Any]:
@@ -41,7 +41,7 @@ def author(reply: str | Callable[[StageCall], str]) -> Callable[[StageCall], Any
 
 
 def go(made: Bench, source: str = BROKEN) -> AssessmentDraft:
-    return asyncio.run(assess(made.kit, assembled(source=source), mend=True))
+    return asyncio.run(assess_program(made.kit, assembled(source=source), mend=True))
 
 
 def repairs(made: Bench) -> list[StageCall]:
@@ -69,8 +69,8 @@ def test_a_tool_is_mended_and_tried_again(sandbox: Sandbox, threads: ThreadPoolE
     told = fences(repairs(made)[0])
     assert "remove_item" in told["tool"]
     assert "Nothing may change." in told["cases"]
-    program = view_of(draft.program.record).program
-    assert all(rerun(sandbox, program, case).same for case in draft.cases), "cases are of the program that is kept"
+    program = build_view(draft.program.record).program
+    assert all(rerun_case(sandbox, program, case).same for case in draft.cases), "cases are of the program that is kept"
     asked = [json.loads(fences(call)["call"])["tool"] for call in made.checker.seen if call.site.sample >= 10_000]
     assert set(asked) == {"remove_item"}, "what came out as before is not asked about again"
 
@@ -85,7 +85,10 @@ def test_a_tool_that_stays_broken_is_taken_out(sandbox: Sandbox, threads: Thread
     assert draft.program is not None
     record = draft.program.record
     assert [tool.name for tool in record.tools] == [rate.tool for rate in draft.rates] == ["add_item", "count_items"]
-    assert [method.name for method in outline(record.source, "StockRoom").methods] == ["add_item", "count_items"]
+    assert [method.name for method in outline_program(record.source, "StockRoom").methods] == [
+        "add_item",
+        "count_items",
+    ]
     assert {case.tool for case in draft.cases} == {"add_item", "count_items"}
 
 
@@ -177,7 +180,7 @@ def test_imports_of_a_repair_are_at_hand_where_the_method_runs(sandbox: Sandbox,
         "from datetime import timedelta",
     ]
     assert "\n        import math\n" in rest, "the name means something else in the module"
-    program = view_of(draft.program.record).program
+    program = build_view(draft.program.record).program
     with sandbox.reset(program, support.STATE) as episode:
         assert episode.call("remove_item", {"key": "k2"}).result == {"success": True, "seconds": 10800.0}
 

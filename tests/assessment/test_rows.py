@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from synthesis.assessment.dual_agent import assess
+from synthesis.assessment.dual_agent import assess_program
 from synthesis.drafts import FailedCall, ToolRepair
 from synthesis.runtime import Sandbox
 from tests.assessment.rows import case, draft, saved
@@ -19,14 +19,14 @@ from tests.assessment.support import SOURCE, assembled, bench, record
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
 from tests.fixtures.markup import flat
-from webapp.content_store import load
-from webapp.environments.assessment_services import drafts_of, save_assessment, start_rerun
+from webapp.content_store import load_value
+from webapp.environments.assessment_services import iterate_case_drafts, save_assessment, start_rerun
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version, VersionRun
 from webapp.environments.services import save_environment
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS
-from webapp.jobs.services import claim
+from webapp.jobs.services import claim_job
 
 pytestmark = pytest.mark.django_db
 
@@ -43,16 +43,16 @@ def tab(row: Assessment, **query: str) -> str:
 
 
 def real(sandbox: Sandbox, threads: ThreadPoolExecutor) -> Assessment:
-    made = asyncio.run(assess(bench(sandbox, threads).kit, assembled()))
+    made = asyncio.run(assess_program(bench(sandbox, threads).kit, assembled()))
     _, _, version = save_environment(record(), [], "test")
     return save_assessment(version, made)[1]
 
 
 def run_job(row: Assessment) -> dict[str, int]:
-    from webapp.jobs.services import claim
+    from webapp.jobs.services import claim_job
 
     job = start_rerun(None, row)
-    claimed = claim(job.pk, "test")
+    claimed = claim_job(job.pk, "test")
     assert claimed is not None
     return KINDS["rerun_cases"].handler(JobContext.of(claimed))
 
@@ -62,7 +62,7 @@ def test_what_is_saved_reads_back_the_same() -> None:
     wanted = draft(40)
     assert (row.score, row.strict, row.kept, row.made, row.saved) == (0.75, 0.5, True, 40, 60)
     assert (row.passed, row.warned, row.failed) == (20, 10, 10)
-    assert tuple(found for _, found in drafts_of(row)) == wanted.cases
+    assert tuple(found for _, found in iterate_case_drafts(row)) == wanted.cases
     assert CaseState.objects.count() == 10, "states are stored once"
 
 
@@ -155,7 +155,7 @@ def test_the_cases_of_a_version_run_on_the_next_one_and_stay(
     page.post(f"/environments/versions/{version.pk}/cases/run")
     page.post(f"/environments/versions/{version.pk}/cases/run")
     job = Job.objects.get(kind="run_cases_on_version")
-    claimed = claim(job.pk, "test")
+    claimed = claim_job(job.pk, "test")
     assert claimed is not None
     done = KINDS[job.kind].handler(JobContext.of(claimed))
     run = VersionRun.objects.get()
@@ -260,7 +260,7 @@ def test_by_program() -> None:
     assert [one["position"] for one in failed] == [3, 7]
     one = client.get(f"/tool-cases/{failed[0]['id']}").json()
     known = row.cases.get(position=3)
-    assert one["state"] == load(CaseState, known.state_id) == {"rows": {"0": "fine"}}
+    assert one["state"] == load_value(CaseState, known.state_id) == {"rows": {"0": "fine"}}
     assert (one["seed"], one["digest"]) == (3, known.digest)
     problem(client.get(f"/assessments/{row.pk}/cases?verdict=odd"), 422)
     problem(client.get("/assessments/999999"), 404)

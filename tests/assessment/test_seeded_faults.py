@@ -17,10 +17,10 @@ from django.test import Client
 from synthesis import starter
 from synthesis.llm.calls import StageCall
 from synthesis.runtime import Sandbox
-from synthesis.seeded_faults.faulty_calls import FaultyCall, differs, faulty_calls
-from synthesis.seeded_faults.measure import CheckerMeasure, JudgedFault, measure_checker, summed
-from synthesis.seeded_faults.program_mutants import KINDS, mutant, mutations, plain_source
-from synthesis.syntax import parse
+from synthesis.seeded_faults.faulty_calls import FaultyCall, draw_faulty_calls, has_relevant_difference
+from synthesis.seeded_faults.measure import CheckerMeasure, JudgedFault, measure_checker, summarize_faults
+from synthesis.seeded_faults.program_mutants import KINDS, apply_mutation, list_mutations, normalize_method
+from synthesis.syntax import parse_module
 from tests.assessment.support import bench, fences
 from webapp.environments import models
 
@@ -45,13 +45,13 @@ def lend(self, key, days):
 
 
 def test_every_kind_of_fault_can_be_seeded_and_changes_the_source_alone_there() -> None:
-    found = mutations(SOURCE)
+    found = list_mutations(SOURCE)
     assert {mutation.kind for mutation in found} == set(KINDS)
-    plain = plain_source(SOURCE)
-    sources = [mutant(SOURCE, mutation) for mutation in found]
+    plain = normalize_method(SOURCE)
+    sources = [apply_mutation(SOURCE, mutation) for mutation in found]
     assert len(set(sources)) == len(sources)
     for source in sources:
-        parse(source)
+        parse_module(source)
         assert source != plain
         assert "Lend it." in source
     about = {mutation.about.partition(": ")[2] for mutation in found}
@@ -61,20 +61,20 @@ def test_every_kind_of_fault_can_be_seeded_and_changes_the_source_alone_there() 
 @pytest.fixture(scope="module")
 def few_programs() -> Iterator[None]:
     """Two of the bundled environments are enough here."""
-    with mock.patch.object(starter, "folders", return_value=starter.folders()[1:3]):
+    with mock.patch.object(starter, "list_folders", return_value=starter.list_folders()[1:3]):
         yield
 
 
 @pytest.fixture(scope="module")
 def calls(few_programs: None, sandbox: Sandbox) -> list[FaultyCall]:
-    return list(faulty_calls(sandbox, len(KINDS)))
+    return list(draw_faulty_calls(sandbox, len(KINDS)))
 
 
 @pytest.mark.slow
 def test_a_fault_of_each_kind_shows_on_a_call(calls: list[FaultyCall]) -> None:
     assert [call.kind for call in calls] == list(KINDS)
     for call in calls:
-        assert differs(call.right, call.wrong)
+        assert has_relevant_difference(call.right, call.wrong)
         assert call.sound.source != call.faulty.source
         tools = [tool.name for tool in call.sound.tools]
         assert call.call.tool in tools
@@ -110,7 +110,9 @@ def test_warnings_are_no_fails_and_false_alarms_cost_precision() -> None:
     def fault(verdict: Any, sound: Any) -> JudgedFault:
         return JudgedFault(kind="constant", environment="e", tool="t", about="a", verdict=verdict, sound_verdict=sound)
 
-    found = summed([fault("fail", "pass"), fault("fail", "fail"), fault("warning", "pass"), fault("pass", None)])
+    found = summarize_faults(
+        [fault("fail", "pass"), fault("fail", "fail"), fault("warning", "pass"), fault("pass", None)]
+    )
     assert (found.mutants, found.found, found.warned, found.sound, found.alarms, found.unusable) == (4, 2, 1, 3, 1, 1)
     assert (found.precision, found.recall) == (2 / 3, 0.5)
     assert (found.by_kind["constant"].found, found.by_kind["wrong_sort"].mutants) == (2, 0)

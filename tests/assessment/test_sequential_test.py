@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from synthesis.assessment.call_plan import WAYS, lap, spread
-from synthesis.assessment.sequential_test import decide, evidence
+from synthesis.assessment.call_plan import WAYS, count_lap_calls, draw_call_plan
+from synthesis.assessment.sequential_test import compute_log_evidence, decide_by_counts
 
 N, LEVEL, SURE = 100, 0.85, 0.95
 RUNS = 1_500
@@ -20,14 +20,14 @@ def run(draw: Callable[[int], bool], confidence: float | None = SURE, planned: i
     """(kept, calls made) where `draw(i)` says whether call i is sound."""
     sound = failed = 0
     while True:
-        found = decide(sound, failed, planned, LEVEL, confidence)
+        found = decide_by_counts(sound, failed, planned, LEVEL, confidence)
         if found is not None:
             return found, sound + failed
         good = draw(sound + failed)
         sound, failed = sound + good, failed + (not good)
 
 
-known_evidence = functools.cache(evidence)
+known_evidence = functools.cache(compute_log_evidence)
 """Many runs pass through the same counts."""
 
 
@@ -55,7 +55,7 @@ def test_evidence_is_the_integral_it_claims_to_be(sound: int, failed: int) -> No
         points = (low + (i + 0.5) * width for i in range(parts))
         return sum((q / LEVEL) ** sound * ((1 - q) / (1 - LEVEL)) ** failed for q in points) / parts
 
-    keep, drop = evidence(sound, failed, LEVEL)
+    keep, drop = compute_log_evidence(sound, failed, LEVEL)
     assert math.exp(keep) == pytest.approx(mean(LEVEL, 1), rel=1e-4)
     assert math.exp(drop) == pytest.approx(mean(0, LEVEL), rel=1e-4)
 
@@ -91,7 +91,7 @@ def test_tools_that_are_not_alike_do_not_fool_it() -> None:
     """Half of the tools fail three times in ten, the others never: at the threshold on the whole, in spread order."""
     tools = [f"tool_{number}" for number in range(12)]
     weak = set(tools[:6])
-    orders = [[aim.tool in weak for aim in spread(tools, N, seed)] for seed in range(RUNS)]
+    orders = [[aim.tool in weak for aim in draw_call_plan(tools, N, seed)] for seed in range(RUNS)]
     kept, dropped = early_errors(lambda number, call: 0.7 if orders[number][call] else 1.0, seed=4, looks=N)
     assert kept <= 0.05
     assert dropped <= 0.05
@@ -109,22 +109,22 @@ def test_without_a_confidence_every_call_is_made_and_the_published_rule_decides(
 
 
 def test_what_is_left_can_change_nothing() -> None:
-    assert decide(84, 16, N, LEVEL, 0.999999) is False
-    assert decide(85, 10, N, LEVEL, 0.999999) is True
-    assert decide(84, 10, N, LEVEL, 0.999999) is None
+    assert decide_by_counts(84, 16, N, LEVEL, 0.999999) is False
+    assert decide_by_counts(85, 10, N, LEVEL, 0.999999) is True
+    assert decide_by_counts(84, 10, N, LEVEL, 0.999999) is None
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.5, 0.85, 1.0])
 def test_a_decision_never_contradicts_the_score(threshold: float) -> None:
     for made in range(1, 41):
         for sound in range(made + 1):
-            found = decide(sound, made - sound, 40, threshold, SURE)
+            found = decide_by_counts(sound, made - sound, 40, threshold, SURE)
             assert found is None or found == (sound / made >= threshold)
 
 
 def test_every_tool_is_tried_both_ways() -> None:
     tools = ["a", "b", "c", "d", "e"]
-    aims = spread(tools, lap(len(tools)), seed=9)
+    aims = draw_call_plan(tools, count_lap_calls(len(tools)), seed=9)
     assert {(aim.tool, aim.case) for aim in aims} == {(tool, way) for tool in tools for way in WAYS}
     assert {aim.tool for aim in aims[:5]} == set(tools)
 
@@ -132,7 +132,7 @@ def test_every_tool_is_tried_both_ways() -> None:
 @pytest.mark.parametrize("count", [1, 3, 7, 10, 23, 100])
 def test_no_tool_and_no_way_is_preferred(count: int) -> None:
     tools = ["a", "b", "c"]
-    aims = spread(tools, count, seed=1)
+    aims = draw_call_plan(tools, count, seed=1)
     assert len(aims) == count
     each = [sum(aim.tool == tool for aim in aims) for tool in tools]
     assert max(each) - min(each) <= 1
@@ -143,7 +143,7 @@ def test_no_tool_and_no_way_is_preferred(count: int) -> None:
 
 def test_the_order_follows_the_seed_alone() -> None:
     tools = [f"t{number}" for number in range(9)]
-    assert spread(tools, 50, 5) == spread(tools, 50, 5)
-    assert spread(tools, 50, 5) != spread(tools, 50, 6)
-    assert spread(tools, 50, 5)[:20] == spread(tools, 20, 5)
-    assert spread([], 10, 1) == ()
+    assert draw_call_plan(tools, 50, 5) == draw_call_plan(tools, 50, 5)
+    assert draw_call_plan(tools, 50, 5) != draw_call_plan(tools, 50, 6)
+    assert draw_call_plan(tools, 50, 5)[:20] == draw_call_plan(tools, 20, 5)
+    assert draw_call_plan([], 10, 1) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import CheckRecord, Reference
-from synthesis.formats.answer_form import form_record
+from synthesis.formats.answer_form import serialize_form
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.verifier_fields import nest_verifier
@@ -40,7 +40,7 @@ def task_record(*checks: str, **changes: Any) -> TaskRecord:
     }
     fields |= changes
     raw = {"task_id": fields["key"], "task": fields["instruction"], "checks": list(listed)}
-    fields.setdefault("raw", raw | form_record(fields["answer_form"], fields["expected_answer"]))
+    fields.setdefault("raw", raw | serialize_form(fields["answer_form"], fields["expected_answer"]))
     return TaskRecord(**nest_verifier(fields))
 
 

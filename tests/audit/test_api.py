@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.api import problem, program
 from tests.fixtures.pages_seed import person
 from tests.verifiers.shop import ANSWER, OTHERS
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 def test_audits_are_listed_filtered_and_shown_whole() -> None:
     sound, weak = make_task(), make_task(WEAK, OTHERS, ANSWER, key="weak")
-    audit_tasks(default_sandbox(), [sound.pk, weak.pk])
+    audit_tasks(get_default_sandbox(), [sound.pk, weak.pk])
     client = program(person("viewer"))
     rows = client.get("/audits").json()["data"]
     assert {row["task_id"]: row["state"] for row in rows} == {sound.pk: "green", weak.pk: "red"}

@@ -91,12 +91,12 @@ def test_nothing_chosen_is_said() -> None:
 @pytest.mark.slow
 def test_a_starter_task_that_is_not_green_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bundled environment's first task, weakened to its first check, and anything may change besides."""
-    environment = next(folder for folder in starter.folders() if folder.name == "rail_booking")
-    task = starter.tasks(environment)[0]
+    environment = next(folder for folder in starter.list_folders() if folder.name == "rail_booking")
+    task = starter.read_tasks(environment)[0]
     verifier = task.verifier.model_copy(update={"checks": task.verifier.checks[:1], "frame": None})
     spoiled = task.model_copy(update={"verifier": verifier, "raw": {"spoiled": True}})
-    every = ([starter.environment(environment)], [spoiled], [])
-    monkeypatch.setattr("webapp.scenarios.management.commands.audit.load", lambda: every)
+    every = ([starter.read_environment(environment)], [spoiled], [])
+    monkeypatch.setattr("webapp.scenarios.management.commands.audit.load_bundle", lambda: every)
     with pytest.raises(CommandError, match="not green") as caught:
         run("--source", "starter")
     assert caught.value.returncode == 1

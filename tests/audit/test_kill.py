@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.processes import celery_worker, wait_for
 from webapp.jobs import services
 from webapp.jobs.models import Job, JobState
@@ -22,7 +22,7 @@ TASKS = 12
 
 
 def ended(job: Job) -> Job | None:
-    services.reap()
+    services.reap_jobs()
     return Job.objects.filter(pk=job.pk, state__in=[JobState.SUCCEEDED, JobState.FAILED]).first()
 
 
@@ -49,6 +49,6 @@ def test_a_worker_killed_in_the_middle_ends_with_the_same_rows(tmp_path: Path) -
     assert Audit.objects.count() == TASKS
     assert set(Task.objects.values_list("audit_state", flat=True)) == {"green"}
     kept, faults = rows(), AuditFault.objects.count()
-    audit_tasks(default_sandbox(), list(Task.objects.values_list("id", flat=True)), fresh=True)
+    audit_tasks(get_default_sandbox(), list(Task.objects.values_list("id", flat=True)), fresh=True)
     assert rows() == kept
     assert AuditFault.objects.count() == faults

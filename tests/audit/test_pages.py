@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from synthesis.verifiers.audit_report import GAPS, NOTES, FaultKind
 from tests.fixtures.api import problem, program
 from tests.fixtures.markup import markup
@@ -17,8 +17,8 @@ from tests.fixtures.pages_seed import person
 from tests.verifiers.shop import ANSWER, OTHERS, TEA, check, reference
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.audits.audit_job import audit_tasks
-from webapp.scenarios.audits.page import FAULTS, PROBE_FAMILIES, probe_rows
-from webapp.scenarios.audits.remedies import REMEDIES
+from webapp.scenarios.audits.page import FAULTS, PROBE_FAMILIES, build_probe_rows
+from webapp.scenarios.audits.remedies import REMEDIES, find_remedy
 from webapp.scenarios.models import Audit, Task, TaskReference, TaskRevision
 from webapp.scenarios.references import save_reference
 
@@ -43,7 +43,7 @@ def shown(client: Client, task: Task, name: str = "scenarios:task", **query: str
 
 
 def audited(task: Task) -> Task:
-    audit_tasks(default_sandbox(), [task.pk])
+    audit_tasks(get_default_sandbox(), [task.pk])
     task.refresh_from_db()
     return task
 
@@ -71,7 +71,7 @@ def test_a_superseded_task_is_not_audited_and_says_why() -> None:
     assert "Edit the task and give it an answer form" in told["detail"]
     assert not Job.objects.exists()
     assert "1 of them is superseded" in " ".join(markup(client.get(reverse("scenarios:audit_preview"))).split())
-    result = audit_tasks(default_sandbox(), [task.pk])
+    result = audit_tasks(get_default_sandbox(), [task.pk])
     assert (result["audited"], result["skipped"], result["failed"]) == (0, 1, [])
 
 
@@ -102,8 +102,18 @@ def test_what_to_do_depends_on_what_judges_the_task() -> None:
     text = shown(client, task, "scenarios:audit")
     assert "in places that are declared volatile" in text
     assert "add a check" not in text
+    TaskRevision.objects.filter(pk=task.current_id).update(verifier_kind="rubric")
+    text = shown(client, task, "scenarios:audit")
+    assert "add a criterion that this wrong way does not meet" in text
+    revision = TaskRevision(verifier_kind="script")
+    assert "is_expected(answer," in find_remedy("answer_too_loose", revision)
     kinds = set(get_args(FaultKind)) - NOTES - GAPS
     assert [kind for kind in kinds if kind not in REMEDIES] == []
+
+
+def test_a_rubric_is_not_told_to_switch_on_a_frame() -> None:
+    judged = TaskRevision(verifier_kind="rubric")
+    assert find_remedy("unguarded_change", judged).startswith("Add a criterion that nothing was changed but")
 
 
 def test_what_was_not_tried_is_no_fault() -> None:
@@ -211,7 +221,7 @@ def test_many_probes_are_paged_and_cost_no_more_queries(django_assert_max_num_qu
 def test_probes_are_chosen_by_sort_or_by_being_wrong() -> None:
     task = audited(make_task(TEA, ANSWER, WEAK, frame=None))
     client = browser()
-    counts = Counter(probe.family for probe in probe_rows(task.audit))
+    counts = Counter(probe.family for probe in build_probe_rows(task.audit))
     whole = shown(client, task, "scenarios:audit")
     assert f"all {sum(counts.values())}" in whole
     for family, count in counts.items():
@@ -224,7 +234,7 @@ def test_probes_are_chosen_by_sort_or_by_being_wrong() -> None:
     part = client.get(reverse("scenarios:audit", args=[task.pk]), {"only": "wrong"}, headers=headers)
     text = markup(part)
     assert text.lstrip().startswith("<details")
-    wrong = sum(probe.tone == "bad" for probe in probe_rows(task.audit))
+    wrong = sum(probe.tone == "bad" for probe in build_probe_rows(task.audit))
     assert wrong
     assert text.count("<tr data-row") == text.count('class="wrong"') == wrong
     assert shown(client, task, "scenarios:audit", only="nonsense").count("<tr data-row") == whole.count("<tr data-row")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from synthesis.errors import InfrastructureError, SandboxLost
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.seeded_faults.audit_measure import measure_audit
 from tests.fixtures.llm import Request, llm_server, say
 from tests.verifiers.shop import ANSWER, OTHERS, check
@@ -46,7 +46,7 @@ def no_sandbox() -> Sandbox:
 
 
 def audited(*tasks: Task, **options: Any) -> dict[str, Any]:
-    return audit_tasks(default_sandbox(), [task.pk for task in tasks], **options)
+    return audit_tasks(get_default_sandbox(), [task.pk for task in tasks], **options)
 
 
 def test_faults_are_seeded_into_green_tasks_that_are_stored_here() -> None:
@@ -54,7 +54,7 @@ def test_faults_are_seeded_into_green_tasks_that_are_stored_here() -> None:
     audited(sound, weak)
     (known,) = draw_sound_tasks()
     assert (known.name, known.origin, len(known.checks)) == (sound.key, "stored", 2), "the answer form makes the third"
-    found = measure_audit(default_sandbox(), [known], faulty=2, sound=1)
+    found = measure_audit(get_default_sandbox(), [known], faulty=2, sound=1)
     assert (found.by_origin, found.false_red) == ({"stored": 2}, 0)
 
 
@@ -177,13 +177,13 @@ class Dying:
         self.deadly = deadly
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(default_sandbox(), name)
+        return getattr(get_default_sandbox(), name)
 
     def reset(self, *given: Any, **options: Any) -> Any:
         self.resets += 1
         if self.resets == self.deadly:
             raise SandboxLost("sandbox", "its process ended")
-        return default_sandbox().reset(*given, **options)
+        return get_default_sandbox().reset(*given, **options)
 
 
 def test_an_infrastructure_failure_leaves_no_audit_and_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_a_run_that_is_stopped_keeps_what_it_had() -> None:
             raise Cancelled("enough")
 
     with pytest.raises(Cancelled):
-        audit_tasks(default_sandbox(), [task.pk for task in tasks], progress)
+        audit_tasks(get_default_sandbox(), [task.pk for task in tasks], progress)
     kept = Audit.objects.count()
     assert 3 <= kept < 9
     done = audited(*tasks)

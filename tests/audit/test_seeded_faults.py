@@ -10,10 +10,10 @@ from unittest import mock
 import pytest
 from django.core.management import CommandError, call_command
 
-from synthesis.runtime import Sandbox, default_sandbox
-from synthesis.seeded_faults.audit_measure import AuditMeasure, FaultCount, bundled_tasks, measure_audit
+from synthesis.runtime import Sandbox, get_default_sandbox
+from synthesis.seeded_faults.audit_measure import AuditMeasure, FaultCount, list_bundled_tasks, measure_audit
 from synthesis.seeded_faults.sound_rewrites import REWRITES, rewrite_task
-from synthesis.seeded_faults.sound_tasks import JudgedTask, starter_tasks, subject_of
+from synthesis.seeded_faults.sound_tasks import JudgedTask, build_subject, iter_starter_tasks
 from synthesis.seeded_faults.verifier_faults import KINDS, draw_faults
 from synthesis.tasks.minimal_reference import score_reference
 from synthesis.verifiers.call_sequences import run_calls
@@ -23,16 +23,16 @@ FEW = ("school-drama-to-robotics", "tools-amina-longer")
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 @pytest.fixture(scope="module")
 def few() -> list[JudgedTask]:
-    return [task for task in starter_tasks() if task.name in FEW]
+    return [task for task in iter_starter_tasks() if task.name in FEW]
 
 
 def earn(sandbox: Sandbox, task: JudgedTask, reference: object) -> float:
-    subject = subject_of(task)
+    subject = build_subject(task)
     start = run_calls(sandbox, subject, ()).state
     assert start is not None
     return score_reference(sandbox, subject, start, reference)[1]  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_a_few_faulty_verifiers_come_out_red_and_sound_ones_green(sandbox: Sandb
 @pytest.mark.slow
 def test_of_a_part_of_the_verifiers_one_at_most_comes_out_wrong(sandbox: Sandbox) -> None:
     """Of so few one is more than the two per cent that the command allows of all."""
-    known = random.Random(0).sample(bundled_tasks(sandbox), 24)
+    known = random.Random(0).sample(list_bundled_tasks(sandbox), 24)
     found = measure_audit(sandbox, known, 12, 4)
     assert (found.faulty, found.sound, found.false_red) == (12, 4, 0), [(one.about, one.why) for one in found.wrong]
     assert all(found.by_kind[kind].seeded for kind in set(KINDS) - {"depends_on_run", "words_in_state"})
@@ -87,7 +87,7 @@ def test_the_command_prints_the_measure_and_fails_if_too_many_came_out_wrong() -
     command = "webapp.scenarios.management.commands.audit"
     with (
         mock.patch(f"{command}.measure_audit", return_value=found),
-        mock.patch(f"{command}.bundled_tasks", return_value=[]),
+        mock.patch(f"{command}.list_bundled_tasks", return_value=[]),
         mock.patch(f"{command}.draw_sound_tasks", return_value=[]),
         pytest.raises(CommandError, match="More than 2%"),
     ):

@@ -18,12 +18,12 @@ from synthesis.drafts import ThemeDraft
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.runtime import Sandbox
-from synthesis.scripted import ScriptedModel, themes
+from synthesis.scripted import ScriptedModel, list_bundled_themes
 from synthesis.stages import StageSettings
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem
-from webapp.batches.queries import find_pipeline
-from webapp.batches.services import create_batch, of_theme
+from webapp.batches.queries import get_pipeline
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import KINDS, JobKind
@@ -89,7 +89,7 @@ def bundled(call: StageCall) -> StageCall:
 
 def theme_of(key: str, **changes: Any) -> ThemeDraft:
     """A theme that is near to no other one of a test."""
-    plain = next(one for one in themes() if one.key == key.partition(APART)[0])
+    plain = next(one for one in list_bundled_themes() if one.key == key.partition(APART)[0])
     own = key.partition(APART)[2]
     if not own:
         return plain.model_copy(update=changes)
@@ -111,7 +111,7 @@ def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator
     before = KINDS["run_batch"]
 
     def work(context: JobContext) -> dict[str, Any]:
-        return run_lane(sandbox, context, find_pipeline(context.payload["batch"]))
+        return run_lane(sandbox, context, get_pipeline(context.payload["batch"]))
 
     KINDS["run_batch"] = JobKind("run_batch", "llm", work, close_lane)
     try:
@@ -123,7 +123,7 @@ def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator
 
 def real_batch(user: Any, drafts: Sequence[ThemeDraft], stages: StageSettings = SHORT, **changes: Any) -> Batch:
     settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=stages, **changes)
-    return create_batch(user, "Real", [of_theme(draft) for draft in drafts], settings, settings.pipeline)
+    return create_batch(user, "Real", [build_theme_spec(draft) for draft in drafts], settings, settings.pipeline)
 
 
 def item(batch: Batch, path: str) -> BatchItem:

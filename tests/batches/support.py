@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from synthesis.stages import StageSettings
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct
-from webapp.batches.services import create_batch, of_theme
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import ROLES, BatchSettings
 from webapp.endpoints.models import Endpoint
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 from webapp.jobs.registry import KINDS, JobKind
 
 SMALL = StageSettings(scenarios=1, tasks=1, teacher_runs=1)
@@ -25,7 +25,7 @@ def use_table() -> None:
     KINDS["run_batch"] = JobKind(
         "run_batch",
         "llm",
-        lambda context: run_lane(default_sandbox(), context, TABLE),
+        lambda context: run_lane(get_default_sandbox(), context, TABLE),
         close_lane,
     )
 
@@ -37,13 +37,13 @@ def settings_at(url: str, **changes: Any) -> BatchSettings:
 
 
 def make_batch(user: Any, settings: BatchSettings, names: Iterable[str], **how: Any) -> Batch:
-    return create_batch(user, "Test", [of_theme(theme(name)) for name in names], settings, TABLE, **how)
+    return create_batch(user, "Test", [build_theme_spec(theme(name)) for name in names], settings, TABLE, **how)
 
 
 def work_off(batch: Batch) -> Batch:
     """Run the batch's jobs, one after the other, until none waits."""
     while (lane := BatchLane.objects.filter(batch=batch, job__state="queued").first()) is not None:
-        run(lane.job_id)
+        run_job(lane.job_id)
     batch.refresh_from_db()
     return batch
 

@@ -12,11 +12,11 @@ from synthesis.contracts import Attempt, CheckRecord, Reference, ReferenceCall
 from synthesis.drafts import AssembledProgram, AssessmentDraft, ScenarioDraft, TaskDraft, ThemeDraft, ToolCase, ToolRate
 from synthesis.errors import Rejected
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
-from synthesis.pipeline import assessed, taken
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import encode_state
+from synthesis.stage_adapters import is_assessed, take_environment
 from synthesis.stages import Barrier, BarrierGroups, ItemPart, ItemSpec, Kit, Level, Pipeline, Stage, StageSettings
-from synthesis.verifiers.audit_report import AuditedTask, untried
+from synthesis.verifiers.audit_report import AuditedTask, build_untried_audit
 from tests.fixtures.llm import DROP, Request, Scripted, html, say
 from tests.rollout.support import CHECKS, SOURCE, program
 
@@ -115,7 +115,7 @@ async def instruction(kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario
 
 
 async def audit(kit: Kit, spec: ItemSpec, task: TaskDraft) -> AuditedTask:
-    return AuditedTask(task=task, audit=untried("no_reference", await ask(kit, "judge", "audit")))
+    return AuditedTask(task=task, audit=build_untried_audit("no_reference", await ask(kit, "judge", "audit")))
 
 
 async def rollout(
@@ -152,8 +152,8 @@ TABLE = Pipeline(
     (
         Stage("discover", "theme", (), (), ThemeDraft, discover),
         Stage("deduplicate", "theme", (), ("discover",), group=alike),
-        Stage("assemble", "theme", ("author",), ("discover",), AssembledProgram, assemble, given=taken),
-        Stage("assess", "theme", ("tester", "checker"), ("assemble",), AssessmentDraft, assess, skipped=assessed),
+        Stage("assemble", "theme", ("author",), ("discover",), AssembledProgram, assemble, given=take_environment),
+        Stage("assess", "theme", ("tester", "checker"), ("assemble",), AssessmentDraft, assess, skipped=is_assessed),
         Stage("state", "scenario", ("author",), ("assemble",), ScenarioDraft, state),
         Stage("instruction", "task", ("author",), ("assemble", "state"), TaskDraft, instruction),
         Stage("audit", "task", ("judge",), ("instruction",), AuditedTask, audit),

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from synthesis.taxonomy.alpha import alpha, on_tree
-from synthesis.taxonomy.chance import ac1, raw_agreement
+from synthesis.taxonomy.alpha import krippendorff_alpha, make_tree_difference
+from synthesis.taxonomy.chance import gwet_ac1, raw_agreement
 from synthesis.taxonomy.figures import Figure
-from synthesis.taxonomy.pairs import confusion, kappas, rand_indices
+from synthesis.taxonomy.pairs import compute_kappas, compute_rand_indices, count_confusion
 from synthesis.taxonomy.ratings import Ratings, Row
-from synthesis.taxonomy.reliability import dawid_skene
+from synthesis.taxonomy.reliability import fit_dawid_skene
 from tests.agreement import published
 from tests.agreement.plain import plain_alpha
 
@@ -38,7 +38,7 @@ PLAIN_DRAWS = 50
 
 def compared() -> dict[str, list[tuple[float, float, int]]]:
     """By measure: each figure, what was printed for it, and to how many places."""
-    consensus = dawid_skene(published.anaesthetists(), smoothing=0)
+    consensus = fit_dawid_skene(published.anaesthetists(), smoothing=0)
     assert consensus
     order = [consensus.values.index(grade) for grade in published.GRADES]
     shares = np.asarray(consensus.shares)[order]
@@ -46,12 +46,13 @@ def compared() -> dict[str, list[tuple[float, float, int]]]:
     printed_rates = np.asarray(published.GRADE_ERRORS)
     return {
         "alpha": [
-            _beside(alpha(published.ratings(lines), resamples=0), printed)
+            _beside(krippendorff_alpha(published.ratings(lines), resamples=0), printed)
             for lines, printed in published.ALPHAS.values()
         ],
-        "ac1": [_beside(ac1(ratings, resamples=0), printed) for ratings, printed in published.AC1S.values()],
+        "ac1": [_beside(gwet_ac1(ratings, resamples=0), printed) for ratings, printed in published.AC1S.values()],
         "kappa": [
-            _beside(kappas(ratings, resamples=0)[0].kappa, printed) for ratings, printed in published.KAPPAS.values()
+            _beside(compute_kappas(ratings, resamples=0)[0].kappa, printed)
+            for ratings, printed in published.KAPPAS.values()
         ],
         "dawid_skene": [
             *((value, printed, 2) for value, printed in zip(shares.tolist(), published.GRADE_SHARES, strict=True)),
@@ -89,13 +90,13 @@ def seconds(ratings: Ratings, resamples: int) -> dict[str, float]:
     """Each measure once, with its interval where it has one."""
     groupings = {by: {item: path for item, named, path in ratings.rows() if named == by} for by in ratings.annotators}
     measures: dict[str, Callable[[], object]] = {
-        "alpha": lambda: alpha(ratings, on_tree(), resamples=resamples),
-        "ac1": lambda: ac1(ratings, resamples=resamples),
+        "alpha": lambda: krippendorff_alpha(ratings, make_tree_difference(), resamples=resamples),
+        "ac1": lambda: gwet_ac1(ratings, resamples=resamples),
         "raw": lambda: raw_agreement(ratings, resamples=resamples),
-        "kappa": lambda: kappas(ratings, resamples=resamples),
-        "rand": lambda: rand_indices(groupings),
-        "dawid_skene": lambda: dawid_skene(ratings),
-        "confusion": lambda: confusion(ratings.at_level(1)),
+        "kappa": lambda: compute_kappas(ratings, resamples=resamples),
+        "rand": lambda: compute_rand_indices(groupings),
+        "dawid_skene": lambda: fit_dawid_skene(ratings),
+        "confusion": lambda: count_confusion(ratings.at_level(1)),
     }
     return {name: round(_timed(measure), 3) for name, measure in measures.items()}
 
@@ -110,10 +111,10 @@ def bootstraps(ratings: Ratings) -> dict[str, float]:
     """The vectorised bootstrap beside the plain one, timed in turns on the same draws."""
     plain, fast = [], []
     for _ in range(ROUNDS):
-        plain.append(_timed(lambda: plain_alpha(ratings, on_tree(), PLAIN_DRAWS, seed=1)))
-        fast.append(_timed(lambda: alpha(ratings, on_tree(), resamples=PLAIN_DRAWS, seed=1)))
-    found = alpha(ratings, on_tree(), resamples=PLAIN_DRAWS, seed=1)
-    written_out = plain_alpha(ratings, on_tree(), PLAIN_DRAWS, seed=1)
+        plain.append(_timed(lambda: plain_alpha(ratings, make_tree_difference(), PLAIN_DRAWS, seed=1)))
+        fast.append(_timed(lambda: krippendorff_alpha(ratings, make_tree_difference(), resamples=PLAIN_DRAWS, seed=1)))
+    found = krippendorff_alpha(ratings, make_tree_difference(), resamples=PLAIN_DRAWS, seed=1)
+    written_out = plain_alpha(ratings, make_tree_difference(), PLAIN_DRAWS, seed=1)
     pairs = zip((found.value, found.low, found.high), written_out, strict=True)
     gap = max(abs(one - other) for one, other in pairs if one is not None and other is not None)
     return {"bootstrap_ratio": round(min(plain) / min(fast), 1), "bootstrap_gap": gap}

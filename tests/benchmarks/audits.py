@@ -27,15 +27,15 @@ from typing import Any
 import psutil
 
 from synthesis.contracts import Program, State, Tool, Verdict
-from synthesis.runtime import Sandbox, default_sandbox, encode_state, make_patch, state_hash
-from synthesis.starter import environment, folders, tasks
-from synthesis.starter.record import program_of
+from synthesis.runtime import Sandbox, encode_state, get_default_sandbox, hash_state, make_patch
+from synthesis.starter import list_folders, read_environment, read_tasks
+from synthesis.starter.record import build_program
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.call_sequences import AT_ONCE, Subject, run_calls, run_reference, run_variants
-from synthesis.verifiers.check_reads import check_reads
-from synthesis.verifiers.check_table import verdict_table
-from synthesis.verifiers.probe_families import chosen_variants, spread
-from synthesis.verifiers.score_comparison import JudgedEnd, sample, score_faults
+from synthesis.verifiers.check_reads import find_check_reads
+from synthesis.verifiers.check_table import build_verdict_table
+from synthesis.verifiers.probe_families import choose_variants, spread_evenly
+from synthesis.verifiers.score_comparison import JudgedEnd, sample_checks, score_faults
 
 MOST_STATES = 200
 OLD_SHAPE = '''
@@ -105,9 +105,9 @@ def _processor_seconds() -> float:
 def subjects(most: int | None) -> list[Subject]:
     """The bundled tasks, or so many of them, evenly taken."""
     found = []
-    for folder in folders():
-        program = program_of(environment(folder))
-        for task in tasks(folder):
+    for folder in list_folders():
+        program = build_program(read_environment(folder))
+        for task in read_tasks(folder):
             found.append(
                 Subject(
                     program=program,
@@ -117,7 +117,7 @@ def subjects(most: int | None) -> list[Subject]:
                     reference=task.reference,
                 )
             )
-    return spread(found, most) if most else found
+    return spread_evenly(found, most) if most else found
 
 
 def case_of(sandbox: Sandbox, subject: Subject) -> Case:
@@ -126,14 +126,14 @@ def case_of(sandbox: Sandbox, subject: Subject) -> Case:
     start = run_calls(sandbox, subject, ()).state
     assert start is not None
     own = run_reference(sandbox, subject, start, subject.reference.calls)
-    chosen = [variant for family in chosen_variants(sandbox, subject, start, own.first) for variant in family.variants]
+    chosen = [variant for family in choose_variants(sandbox, subject, start, own.first) for variant in family.variants]
     runs = run_variants(sandbox, subject, start, chosen, own.first, AT_ONCE, lambda: None)
     answer = subject.reference.answer
-    ends = [(start, "")] + [(run.state, answer) for _, run in own.named() if run.state is not None]
+    ends = [(start, "")] + [(run.state, answer) for _, run in own.list_named() if run.state is not None]
     ends += [
         (run.state, mutant.reference.answer) for mutant, run in zip(chosen, runs, strict=True) if run.state is not None
     ]
-    return Case(subject, start, ends, [state_hash(state) for state, _ in ends], len(chosen))
+    return Case(subject, start, ends, [hash_state(state) for state, _ in ends], len(chosen))
 
 
 def judged_before(sandbox: Sandbox, case: Case) -> list[str]:
@@ -144,7 +144,7 @@ def judged_before(sandbox: Sandbox, case: Case) -> list[str]:
         by_answer.setdefault(end[1], []).append(end)
     asked: list[tuple[str, list[END]]] = []
     for source in case.subject.checks:
-        groups = list(by_answer.values()) if check_reads(source).answer else [distinct]
+        groups = list(by_answer.values()) if find_check_reads(source).answer else [distinct]
         for group in groups:
             asked += [(source, group[at : at + MOST_STATES]) for at in range(0, len(group), MOST_STATES)]
     # The reference's end once more, as audits had it.
@@ -171,7 +171,7 @@ def scored_again(sandbox: Sandbox, case: Case, columns: list[list[Verdict]]) -> 
         JudgedEnd("", state, digest, answer, column)
         for (state, answer), digest, column in zip(case.ends, case.digests, columns, strict=True)
     ]
-    chosen = sample(case.subject.checks, judged[0], judged[1], judged[5:])
+    chosen = sample_checks(case.subject.checks, judged[0], judged[1], judged[5:])
     assert not score_faults(sandbox, case.subject, case.start, chosen)
 
 
@@ -193,7 +193,7 @@ class Counting:
 
 def measure(most: int | None, rounds: int) -> dict[str, Any]:
     """The figures, over all tasks together."""
-    sandbox = default_sandbox()
+    sandbox = get_default_sandbox()
     counting, meter = Counting(sandbox), Meter()
     with meter.of("episodes"):
         cases = [case_of(sandbox, subject) for subject in subjects(most)]
@@ -203,7 +203,7 @@ def measure(most: int | None, rounds: int) -> dict[str, Any]:
             old = judged_before(sandbox, case)
         processes += len(old)
         with meter.of("table"):
-            columns = verdict_table(counting, case.subject.checks, case.start, case.ends)  # type: ignore[arg-type]
+            columns = build_verdict_table(counting, case.subject.checks, case.start, case.ends)  # type: ignore[arg-type]
         with meter.of("scored_again"):
             scored_again(sandbox, case, columns)
         assert old[-len(case.subject.checks) :] == [str(int(verdict.passed)) for verdict in columns[1]]

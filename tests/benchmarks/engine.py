@@ -32,15 +32,15 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.contracts import Message, ToolCall
 from synthesis.llm import Endpoint
-from synthesis.runtime import default_sandbox
-from training.attempts import Table, TaskAttempt, run, tries
+from synthesis.runtime import get_default_sandbox
+from training.attempts import Table, TaskAttempt, list_tries, make_attempts
 from training.config import Attempts, Decoding
 from training.dataset import TaskRow
-from training.demo.model import tokenizer_of
+from training.demo.model import build_tokenizer
 from training.engines.served import ServedEngine
-from training.examples.datasets import task_row, teach
+from training.examples.datasets import build_task_row, make_demonstrations
 from training.examples.tasks import DemoTask, draw_tasks
-from training.templates import render, spelled
+from training.templates import render_conversation, serialize_message
 
 MODEL = "policy"
 
@@ -73,15 +73,17 @@ def long_row(task: DemoTask, tokenizer: Any, tokens: int) -> TaskRow:
     """The task with a documentation of so many tokens."""
     word = " The depot keeps its books by item and by buyer."
     each = len(tokenizer.encode(word, add_special_tokens=False))
-    row = task_row(task)
+    row = build_task_row(task)
     documentation = row.rollout.documentation + word * math.ceil(tokens / each)
     return row.model_copy(update={"rollout": row.rollout.model_copy(update={"documentation": documentation})})
 
 
 def written(tokenizer: Any, message: Message) -> list[int]:
     """The ids that a model would have to write for a message."""
-    before = render(tokenizer, [{"role": "user", "content": "x"}], (), prompt=True)
-    whole = render(tokenizer, [{"role": "user", "content": "x"}, spelled(message)], (), prompt=False)
+    before = render_conversation(tokenizer, [{"role": "user", "content": "x"}], (), prompt=True)
+    whole = render_conversation(
+        tokenizer, [{"role": "user", "content": "x"}, serialize_message(message)], (), prompt=False
+    )
     return list(tokenizer.encode(whole[len(before) :].removesuffix("\n"), add_special_tokens=False))
 
 
@@ -90,8 +92,8 @@ def attempts(table: Table, url: str, row: TaskRow, options: argparse.Namespace, 
         Endpoint(name="vllm", base_url=url, max_retries=0), MODEL, ends={table.tokenizer.eos_token_id}, temperature=1.0
     )
     decoding = Decoding(turn_tokens=256, trajectory_tokens=100_000)
-    work = tries([row], count)
-    return run(table, engine, work, turns=options.turns, decoding=decoding, seed="s")
+    work = list_tries([row], count)
+    return make_attempts(table, engine, work, turns=options.turns, decoding=decoding, seed="s")
 
 
 def processor() -> float:
@@ -107,8 +109,10 @@ def processor_of(process: int) -> float:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    sandbox = default_sandbox()
-    tokenizer = tokenizer_of([lesson.trl() for lesson in teach(sandbox, draw_tasks(7, 6), 7, careless=0.5)])
+    sandbox = get_default_sandbox()
+    tokenizer = build_tokenizer(
+        [lesson.trl() for lesson in make_demonstrations(sandbox, draw_tasks(7, 6), 7, careless=0.5)]
+    )
     task, said = played(options.turns)
     row = long_row(task, tokenizer, options.prompt_tokens)
     turns = [written(tokenizer, message) for message in said]

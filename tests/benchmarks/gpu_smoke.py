@@ -57,7 +57,7 @@ def why_no_gpu() -> str:
         return "There is no torch in this Python, so no GPU can be used: install Envarium's extra `train`."
     if torch.cuda.is_available():
         return ""
-    if machine.gpus():
+    if machine.list_gpus():
         return f"The driver shows a GPU, but torch {torch.__version__} cannot use it: install torch's build for CUDA."
     return "There is no GPU here that torch can use: run this where there is one, or with --tiny for the path alone."
 
@@ -78,7 +78,7 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._over.wait(0.25):
-            self.mib = max(self.mib, sum(int(gpu["used_mib"]) for gpu in machine.gpus()))
+            self.mib = max(self.mib, sum(int(gpu["used_mib"]) for gpu in machine.list_gpus()))
 
 
 def build(folder: Path, size: str, seed: int) -> int:
@@ -149,10 +149,10 @@ def rewrite(folder: Path, *, config: dict[str, Any] | None = None, **fields: Any
 
 def values_of(folder: Path) -> list[dict[str, Any]]:
     """What each training step recorded; a step that was made again counts as the last time."""
-    from training.metrics import Position, Values, read
+    from training.metrics import Position, Values, read_records
 
     position, steps = Position(), {}
-    while (found := read(folder / RECORD, position))[0]:
+    while (found := read_records(folder / RECORD, position))[0]:
         records, position = found
         for one in records:
             if isinstance(one, Values) and "loss" in one.values:
@@ -189,7 +189,7 @@ def drawing_server(folder: Path, engine: str) -> Iterator[None]:
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
     command = [os.environ.get("ENVARIUM_VLLM") or "vllm", "serve", str(folder / "sft" / "model"), "--host", "127.0.0.1",
                "--port", url.rpartition(":")[2], "--logprobs-mode", "processed_logprobs"]  # fmt: skip
-    transfer = ["--weight-transfer-config", '{"backend": "nccl"}'] if machine.gpus() else []
+    transfer = ["--weight-transfer-config", '{"backend": "nccl"}'] if machine.list_gpus() else []
     environment = os.environ | {"VLLM_SERVER_DEV_MODE": "1"}
     log = folder / "vllm.log"
     with log.open("wb") as out:
@@ -248,7 +248,7 @@ def served(folder: Path, kind: str) -> dict[str, Any]:
     """Serve RL's model as a worker does, and ask it from `AT_ONCE` threads."""
     from training import lifeline
     from training.dataset import TrajectoryRow, read_rows
-    from training.worker.serving.model_server import ModelServer, ServerSettings, kind_here, said
+    from training.worker.serving.model_server import ModelServer, ServerSettings, choose_server_kind, describe_server
 
     rows = [row for row in read_rows(folder / "trajectories", "train") if isinstance(row, TrajectoryRow)]
     row = rows[0].trl()
@@ -256,14 +256,14 @@ def served(folder: Path, kind: str) -> dict[str, Any]:
     body = {"model": "m", "messages": row["messages"][:until], "tools": row["tools"], "temperature": 1.0,
             "max_tokens": REPLY_TOKENS}  # fmt: skip
     lock, began = folder / "alive", time.perf_counter()
-    held = lifeline.hold(lock)
-    chosen = kind_here(kind)
+    held = lifeline.hold_lock(lock)
+    chosen = choose_server_kind(kind)
     with PeakMemory() as peak:
         server = ModelServer(chosen, ServerSettings(folder / "rl" / "model"), lock, folder / "server.log")
         try:
             while not server.answers():
                 if not server.is_alive:
-                    raise SystemExit(f"the server did not start: {server.why_ended()}\n{server.log_end()[-3_000:]}")
+                    raise SystemExit(f"the server did not start: {server.describe_end()}\n{server.log_end()[-3_000:]}")
                 time.sleep(0.5)
             start_s, began = time.perf_counter() - began, time.perf_counter()
             with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -280,15 +280,15 @@ def served(folder: Path, kind: str) -> dict[str, Any]:
     tokens = sum(reply["usage"]["completion_tokens"] for reply in good)
     calls = sum(bool(reply["choices"][0]["message"].get("tool_calls")) for reply in good)
     return {
-        "engine": said(chosen), "start_s": round(start_s, 1), "requests": ASKED, "at_once": AT_ONCE,
+        "engine": describe_server(chosen), "start_s": round(start_s, 1), "requests": ASKED, "at_once": AT_ONCE,
         "tokens_per_s": round(tokens / seconds, 1), "with_calls": calls, "peak_mib": peak.mib,
     }  # fmt: skip
 
 
 def smoke(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """All of it; returns the figures."""
-    engine = given.engine or ("vllm" if "vllm" in machine.engines() and not given.tiny else "transformers")
-    told: dict[str, Any] = {"gpus": machine.gpus(), "software": machine.software(), "engine": engine}
+    engine = given.engine or ("vllm" if "vllm" in machine.list_engines() and not given.tiny else "transformers")
+    told: dict[str, Any] = {"gpus": machine.list_gpus(), "software": machine.list_software(), "engine": engine}
     told["model"] = prepare(folder, given, engine)
     half = max(1, given.steps // 2)
     with measured(folder, told, "sft"):

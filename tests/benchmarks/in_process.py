@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from training.examples.tasks import program
+from training.examples.tasks import build_program
 
 
 class _Environment:
@@ -120,4 +120,4 @@ class Clinic(_Environment):
 
 
 FACTORIES = {made.name: made for made in (Clinic, Depot, Lamps, Library)}
-assert all(program(name).class_name == made.__name__ for name, made in FACTORIES.items())
+assert all(build_program(name).class_name == made.__name__ for name, made in FACTORIES.items())

@@ -162,7 +162,7 @@ def work() -> None:
 
     django.setup()
     from synthesis.pipeline import ENVSCALER
-    from synthesis.scripted import themes
+    from synthesis.scripted import list_bundled_themes
     from synthesis.stages import StageSettings
     from webapp.batches import services
     from webapp.batches.models import Batch
@@ -176,7 +176,7 @@ def work() -> None:
     stages = StageSettings(scenarios=1, tasks=1, teacher_runs=1, assessment_calls=8, solver_runs=1)
     settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=stages, lanes=LANES, at_once=4)
     batch = services.create_batch(
-        None, "Use", [services.of_theme(one) for one in themes()[:LANES]], settings, ENVSCALER
+        None, "Use", [services.build_theme_spec(one) for one in list_bundled_themes()[:LANES]], settings, ENVSCALER
     )
     grouping = start_grouping(None, 0.6)
     wait_for(lambda: Job.objects.get(pk=grouping.pk).state == "succeeded", seconds=120, what="the grouping")

@@ -33,13 +33,13 @@ import openai
 from synthesis.contracts import Attempt, Reference, ReferenceCall
 from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.llm import Endpoint
-from synthesis.llm.client import connect
-from synthesis.llm.wire import request_tools
-from synthesis.rollout import ChatPolicy, Plan, RolloutTask, documentation, run_attempts
-from synthesis.runtime import Sandbox, default_sandbox, encode_state
-from synthesis.starter import environment, folders, references, tasks
-from synthesis.starter.record import program_of
-from synthesis.verifiers.checks import marks
+from synthesis.llm.client import connect_to_endpoint
+from synthesis.llm.wire import build_request_tools
+from synthesis.rollout import ChatPolicy, Plan, RolloutTask, format_documentation, run_attempts
+from synthesis.runtime import Sandbox, encode_state, get_default_sandbox
+from synthesis.starter import list_folders, read_environment, read_references, read_tasks
+from synthesis.starter.record import build_program
+from synthesis.verifiers.checks import mark_checks
 
 LEAST_EPISODES = 8
 POSTED = 500
@@ -50,12 +50,12 @@ POSTED = 500
 def material() -> list[tuple[RolloutTask, Reference]]:
     """Every bundled task with its reference."""
     found = []
-    for folder in folders():
+    for folder in list_folders():
         if not (folder / "references.json").is_file():
             continue
-        about, known = environment(folder), references(folder)
-        program = program_of(about)
-        for task in tasks(folder):
+        about, known = read_environment(folder), read_references(folder)
+        program = build_program(about)
+        for task in read_tasks(folder):
             if task.key not in known:
                 continue
             made = RolloutTask(
@@ -64,7 +64,7 @@ def material() -> list[tuple[RolloutTask, Reference]]:
                 initial=encode_state(task.initial_state),
                 instruction=task.instruction,
                 answer_form=task.answer_form,
-                documentation=documentation(about.introduction, about.rules),
+                documentation=format_documentation(about.introduction, about.rules),
                 verifier=task.verifier.model_copy(update={"frame": None}),
             )
             found.append((made, task.reference))
@@ -136,7 +136,7 @@ def prepared(sandbox: Sandbox) -> list[RolloutTask]:
         with sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now) as episode:
             start = episode.state()
         sources = [check.source for check in task.verifier.checks]
-        verifier = task.verifier.model_copy(update={"marks": tuple(marks(sandbox, sources, start))})
+        verifier = task.verifier.model_copy(update={"marks": tuple(mark_checks(sandbox, sources, start))})
         found.append(task.model_copy(update={"verifier": verifier}))
     return found
 
@@ -145,7 +145,7 @@ async def attempts(sandbox: Sandbox, url: str, count: int, at_once: int) -> tupl
     """`count` attempts, spread over all bundled tasks, and the seconds they took together."""
     known = prepared(sandbox)
     endpoint = Endpoint(name="player", base_url=url, max_concurrency=at_once)
-    async with connect(endpoint) as connection:
+    async with connect_to_endpoint(endpoint) as connection:
         policy = ChatPolicy(connection.chat("reference"))
         plans = (Plan(known[number % len(known)], policy, ordinal=number) for number in range(count))
         started = time.perf_counter()
@@ -169,7 +169,7 @@ async def post_by_stock_client(url: str, count: int, at_once: int) -> float:
                 {"role": "system", "content": task.documentation},
                 {"role": "user", "content": task.instruction},
             ],
-            "tools": request_tools(task.program.tools),
+            "tools": build_request_tools(task.program.tools),
         }
         for task in tasks
     ]
@@ -242,7 +242,7 @@ def main() -> None:
         asyncio.run(serve(options.serve))
         return
     found: dict[str, Any] = {"latency_ms": options.latency * 1e3, "tasks": len(material())}
-    sandbox = default_sandbox()
+    sandbox = get_default_sandbox()
     found["mode"] = sandbox.report().mode
     with player(options.latency) as url:
         asyncio.run(attempts(sandbox, url, 2, 2))

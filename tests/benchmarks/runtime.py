@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Limits, Program, Tool
-from synthesis.runtime import Sandbox, default_sandbox, encode_state, outline, working_schema
-from synthesis.starter import environment, folders, references, tasks
+from synthesis.runtime import Sandbox, derive_working_schema, encode_state, get_default_sandbox, outline_program
+from synthesis.starter import list_folders, read_environment, read_references, read_tasks
 
 CALLS = 10
 LIVE = 200
@@ -75,11 +75,11 @@ class Case:
 def bundled() -> list[Case]:
     """One case a bundled task: its scenario, and its reference's calls, begun again until there are enough."""
     cases: list[Case] = []
-    for folder in folders():
-        about = environment(folder)
+    for folder in list_folders():
+        about = read_environment(folder)
         program = _program(about.source, about.class_name)
-        solved = references(folder)
-        for task in tasks(folder):
+        solved = read_references(folder)
+        for task in read_tasks(folder):
             steps = solved[task.key]["calls"]
             repeated = [steps[n % len(steps)] for n in range(CALLS)]
             calls = [(step["tool"], step["arguments"]) for step in repeated]
@@ -104,8 +104,10 @@ def small() -> list[Case]:
 
 
 def _program(source: str, class_name: str | None = None) -> Program:
-    found = outline(source, class_name)
-    tools = tuple(Tool(name=m.name, description=m.docstring, parameters=working_schema(m)) for m in found.methods)
+    found = outline_program(source, class_name)
+    tools = tuple(
+        Tool(name=m.name, description=m.docstring, parameters=derive_working_schema(m)) for m in found.methods
+    )
     return Program(source=source, class_name=found.class_name, tools=tools)
 
 
@@ -315,7 +317,7 @@ def main() -> None:
         cases = from_files(options.envs, options.scenarios)
     else:
         cases = small() if options.small else bundled()
-    sandbox = default_sandbox() if options.growth else Sandbox(limits=Limits())
+    sandbox = get_default_sandbox() if options.growth else Sandbox(limits=Limits())
     found: dict[str, Any] = {"mode": sandbox.report().mode, "programs": len(cases)}
     found |= episodes(sandbox, cases, options.episodes)
     found |= calls(sandbox, cases)

@@ -22,10 +22,10 @@ from typing import Any
 
 from training import sft
 from training.config import Optimiser, Supervised
-from training.dataset import Split, TrajectoryRow, freeze, read_rows
-from training.demo.model import tokenizer_of
+from training.dataset import Split, TrajectoryRow, freeze_dataset_folder, read_rows
+from training.demo.model import build_tokenizer
 from training.supervised.lazy_samples import Collator, LazySamples
-from training.templates import prepare
+from training.templates import prepare_template
 
 TOOL = {
     "type": "function",
@@ -78,22 +78,24 @@ class Clock:
 def measured(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     cfg = Supervised(batch=given.batch, max_length=given.max_length, samples=given.samples, optimiser=Optimiser())
     dice = random.Random(8)
-    tokenizer = tokenizer_of({"messages": conversation(dice, given.turns, given.words), "tools": [TOOL]} for _ in "ab")
-    prepare(tokenizer)
+    tokenizer = build_tokenizer(
+        {"messages": conversation(dice, given.turns, given.words), "tools": [TOOL]} for _ in "ab"
+    )
+    prepare_template(tokenizer)
     clock = Clock()
     here = [row for row in read_rows(folder, "train") if isinstance(row, TrajectoryRow)]
     read = clock.told("read")
     job: Any = SimpleNamespace(cfg=cfg, rows=here, tokenizer=tokenizer)
-    counts = sft.sample_counts(here, cfg)
-    longest = sft.look_ahead(job, counts)
-    order = sft.ordered(here, counts, cfg)
-    made = LazySamples(lambda n: sft.row_samples(tokenizer, n, here[n], cfg), cfg.max_length, 0, sft.IGNORED)
+    counts = sft.count_samples(here, cfg)
+    longest = sft.find_longest_sample(job, counts)
+    order = sft.order_samples(here, counts, cfg)
+    made = LazySamples(lambda n: sft.build_row_samples(tokenizer, n, here[n], cfg), cfg.max_length, 0, sft.IGNORED)
     batch = made.dataset(order)[: given.batch]
     Collator(0, sft.IGNORED)([dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)])
     lazy = clock.told("lazy")
     clock = Clock()
     some = here[:: max(1, len(here) // given.eager)]
-    sft.samples_of(tokenizer, some, cfg)
+    sft.build_samples(tokenizer, some, cfg)
     tokenised = clock.told("tokenise", len(here) / len(some))
     eager = {f"eager{end}": round(read[f"read{end}"] + tokenised[f"tokenise{end}"], 2) for end in ("_s", "_cpu_s")}
     told = {"rows": len(here), "samples": sum(counts), "longest": longest, "eager_rows": len(some)}
@@ -114,7 +116,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         split = Split(unit="task", test_share=0, seed=0)
         made = rows(given.rows, given.turns, given.words)
-        freeze(Path(folder) / "data", made, name="Made", kind="trajectories", split=split)
+        freeze_dataset_folder(Path(folder) / "data", made, name="Made", kind="trajectories", split=split)
         found = measured(Path(folder) / "data", given)
     for name, value in found.items():
         print(f"{name:16} {value}")

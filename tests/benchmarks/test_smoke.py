@@ -9,10 +9,13 @@ import runpy
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.benchmarks.batch_parts.schedule import bound_rounds, build_steps, schedule_rounds
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
@@ -30,7 +33,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     ),
     "batch": (
         "--items 4 --at-once 4 --latency 0.01",
-        {"efficiency", "of_floor", "floor_s", "rss_growth_mib"},
+        {"efficiency", "ratio_to_ideal", "of_floor", "floor_s", "rss_growth_mib"},
     ),
     "chaos": (
         "--minutes 0.05 --only job,zygote --themes 1 --attempts 2 --without-training",
@@ -148,6 +151,34 @@ def test_without_a_gpu_the_smoke_of_one_ends_with_3_and_a_sentence() -> None:
     done = subprocess.run(command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.strip().splitlines()[-1].startswith("There is no GPU here that torch can use")
+
+
+def test_a_batch_of_a_variant_is_measured_against_the_calls_that_it_recorded() -> None:
+    found = called("batch", "--variant programmatic --items 4 --at-once 16 --latency 0.02")
+    assert {"ratio_to_ideal", "ideal_s", "actual_s", "cpu_s", "critical_path"} <= set(found)
+    assert found["llm_calls"] == pytest.approx(found["recorded_calls"], rel=0.02)
+    assert found["recorded_calls"] > found["critical_path"]
+    assert found["ideal_s"] >= 0.02 * found["critical_path"]
+    assert found["states"]["task kept"] > 0
+
+
+@pytest.mark.parametrize(
+    ("depths", "at_once", "bound", "rounds"),
+    [
+        ({"t": {1: 1, 2: 1, 3: 1, 4: 1}}, 64, 4, 4),  # one chain: the critical path
+        ({"t": {1: 128}}, 64, 2, 2),  # no chain: throughput
+        ({"t": {1: 1, 2: 1, 3: 128}}, 64, 4, 4),  # what can begin after two rounds alone takes two more
+        ({"t": {1: 3, 2: 1, 3: 1}}, 2, 3, 4),  # the first three calls take two rounds, which no bound sees
+        # The long item goes first, though the other came first; in order of arrival it were 5.
+        ({"t": {1: 1}, "t/scenario-0": {2: 2}, "t/scenario-1": {2: 1, 3: 1, 4: 1}}, 2, 4, 4),
+    ],
+)
+def test_the_ideal_of_a_batch_is_a_schedule_that_can_be_kept(
+    depths: dict[str, dict[int, int]], at_once: int, bound: float, rounds: int
+) -> None:
+    steps = build_steps(depths)
+    total = sum((Counter(rows) for rows in depths.values()), Counter[int]())
+    assert (bound_rounds(steps, total, at_once), schedule_rounds(steps, at_once)) == (bound, rounds)
 
 
 @pytest.mark.xdist_group("one installation")

@@ -29,10 +29,10 @@ from synthesis.llm.calls import Site
 from synthesis.llm.store import MemoryStore
 from synthesis.scripted import ScriptedModel
 from synthesis.stages import StageSettings
-from synthesis.themes.dedupe import FoldedGroup, grouped, theme_text
+from synthesis.themes.dedupe import FoldedGroup, build_theme_text, group_pairs
 from synthesis.themes.judged_groups import JudgedGroups
-from synthesis.themes.judged_themes import judged_themes
-from synthesis.themes.theme_lists import lists
+from synthesis.themes.judged_themes import judge_themes
+from synthesis.themes.theme_lists import build_lists
 from synthesis.themes.vectors import local
 
 PAIRS = Path(__file__).parents[1] / "themes" / "pairs.jsonl"
@@ -45,7 +45,7 @@ def read(path: Path) -> tuple[list[str], list[Labelled]]:
     pairs = []
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        ends = [texts.setdefault(theme_text(*row[end]), len(texts)) for end in ("first", "second")]
+        ends = [texts.setdefault(build_theme_text(*row[end]), len(texts)) for end in ("first", "second")]
         pairs.append((min(ends), max(ends), bool(row["same"])))
     return list(texts), pairs
 
@@ -68,7 +68,7 @@ async def judged(texts: Sequence[str], model: Any) -> JudgedGroups:
     def judge(index: int, stage: str) -> tuple[Asker, Site]:
         return asker, Site(role="judge", stage=stage, item=f"theme-{index}")
 
-    return await judged_themes(texts, judge)
+    return await judge_themes(texts, judge)
 
 
 async def by_judge(texts: Sequence[str], endpoint: str, model: str) -> JudgedGroups:
@@ -76,9 +76,9 @@ async def by_judge(texts: Sequence[str], endpoint: str, model: str) -> JudgedGro
         return await judged(texts, ScriptedModel())
     from asgiref.sync import sync_to_async
 
-    from webapp.environments.checkers.services import checker_at
+    from webapp.environments.checkers.services import find_checker_model
 
-    _, opened = await sync_to_async(checker_at)(endpoint, model)
+    _, opened = await sync_to_async(find_checker_model)(endpoint, model)
     async with opened as chat:
         return await judged(texts, chat)
 
@@ -93,9 +93,9 @@ def measured(path: Path, endpoint: str = "", model: str = "") -> dict[str, Any]:
     near = (vectors @ vectors.T).toarray()
     likeness = [(i, j, float(near[i, j])) for j in range(len(texts)) for i in range(j)]
     usual = StageSettings().duplicate_at
-    alone = figures(grouped(len(texts), likeness, usual), pairs)
+    alone = figures(group_pairs(len(texts), likeness, usual), pairs)
     old_seconds = time.perf_counter() - began
-    by_threshold = {at / 100: figures(grouped(len(texts), likeness, at / 100), pairs) for at in range(15, 90, 5)}
+    by_threshold = {at / 100: figures(group_pairs(len(texts), likeness, at / 100), pairs) for at in range(15, 90, 5)}
     best = max(by_threshold, key=lambda at: _f1(by_threshold[at]))
     new = figures(found.groups, pairs)
     of = {index: group.kept for group in found.groups for index in (group.kept, *(m.index for m in group.members))}
@@ -108,7 +108,7 @@ def measured(path: Path, endpoint: str = "", model: str = "") -> dict[str, Any]:
         "recall": new["recall"],
         "seconds": round(seconds, 3),
         "judge": f"{endpoint}/{model}" if endpoint else "scripted",
-        "lists": len(lists(len(texts))),
+        "lists": len(build_lists(len(texts))),
         "asked": found.asked,
         "undecided": len(found.undecided),
         "candidates": round(sum(of[a] == of[b] or (a, b) in heard for a, b in same) / max(1, len(same)), 4),

@@ -48,11 +48,11 @@ def ours(folder: Path, warm: int) -> dict[str, Any]:
     """Seconds of each step of the RL job, and shares of the attempts' time."""
     from training.job import RECORD
     from training.launch import main as launch
-    from training.metrics import Position, Values, read
+    from training.metrics import Position, Values, read_records
 
     if launch([str(folder / "rl")]):
         raise SystemExit("the RL job failed")
-    found = [one for one in read(folder / "rl" / RECORD, Position())[0] if isinstance(one, Values)]
+    found = [one for one in read_records(folder / "rl" / RECORD, Position())[0] if isinstance(one, Values)]
     steps = [one.values for one in found if "loss" in one.values][warm:]
     return {
         "seconds": [step["step_s"] for step in steps],
@@ -64,7 +64,7 @@ def ours(folder: Path, warm: int) -> dict[str, Any]:
 
 def shown(folder: Path, cfg: Any) -> list[dict[str, Any]]:
     """The tasks of all steps in the order in which our sampler draws them, as TRL's environments take them."""
-    from synthesis.rollout.styles import system_message
+    from synthesis.rollout.styles import build_system_message
     from training.dataset import TaskRow, read_rows
     from training.sampler import Catalogue, Prompt, SamplerState
 
@@ -75,7 +75,7 @@ def shown(folder: Path, cfg: Any) -> list[dict[str, Any]]:
     for _ in range(cfg.steps):
         places, state = catalogue.draw(state)
         for row in (rows[place] for place in places):
-            told, _ = system_message("tools", False, row.rollout.documentation, row.rollout.program.tools)
+            told, _ = build_system_message("tools", False, row.rollout.documentation, row.rollout.program.tools)
             asked = {"role": "user", "content": row.rollout.instruction}
             prompt = [{"role": "system", "content": told.content}, asked]
             found.append({"prompt": prompt, "environment": row.environment, "task": row.rollout.model_dump_json()})
@@ -108,10 +108,10 @@ def theirs(folder: Path, warm: int) -> dict[str, Any]:
     from trl import GRPOTrainer
 
     from tests.benchmarks.in_process import FACTORIES
-    from training.examples.tasks import program
+    from training.examples.tasks import build_program
     from training.job import read_job
     from training.model_loader import load_model
-    from training.templates import offered
+    from training.templates import serialize_tools
 
     job = read_job(folder / "rl")
     torch.set_num_threads(job.threads)
@@ -139,7 +139,7 @@ def theirs(folder: Path, warm: int) -> dict[str, Any]:
     )
     trainer.remove_callback(PrinterCallback)
     # TRL would describe the tools in other words: prompts are to be the same, token for token.
-    trainer._env_tools = {name: offered(program(name).tools) for name in FACTORIES}
+    trainer._env_tools = {name: serialize_tools(build_program(name).tools) for name in FACTORIES}
     trainer.train()
     lengths = [log["completions/mean_length"] for log in trainer.state.log_history if "completions/mean_length" in log]
     return {"seconds": seconds[warm : job.config.steps], "tokens": statistics.mean(lengths[warm:])}

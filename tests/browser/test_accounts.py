@@ -9,7 +9,7 @@ from tests.browser.checks import LOOKS, faults
 from tests.fixtures import pages_seed
 from tests.fixtures.api import Program
 from webapp.accounts.models import ApiToken, User
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -68,7 +68,7 @@ def test_without_javascript_everything_is_there(live_site: str, chromium: Browse
 def test_the_pages_are_accessible_with_hostile_text(live_site: str, chromium: Browser) -> None:
     page = admin_page(chromium, live_site)
     admin = User.objects.get(username="the-admin")
-    audit(admin, pages_seed.EVIL[:64], what=pages_seed.EVIL, **{"many words " * 3: "x" * 500})
+    write_audit_entry(admin, pages_seed.EVIL[:64], what=pages_seed.EVIL, **{"many words " * 3: "x" * 500})
     found: list[str] = []
     page.goto("/account/tokens/")
     page.fill("[name=name]", pages_seed.EVIL[:90])

@@ -9,7 +9,7 @@ from tests.agreement import seed
 from tests.browser.checks import faults
 from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 from webapp.jobs.models import Job
 from webapp.labelling.models import Label, LabelSession
 from webapp.labelling.results.services import MEASURE_JOB
@@ -33,7 +33,7 @@ def test_agreement_is_measured_and_read_by_keyboard(live_site: str, chromium: Br
     page.goto(f"/taxonomy/sessions/{session.pk}/agreement/")
     page.get_by_role("button", name="Measure the agreement").press("Enter")
     page.wait_for_selector("#measuring")
-    run(Job.objects.get(kind=MEASURE_JOB).pk)
+    run_job(Job.objects.get(kind=MEASURE_JOB).pk)
     page.get_by_role("link", name="Show its result").press("Enter")
 
     page.wait_for_selector("text=Krippendorff's alpha before discussion")
@@ -62,7 +62,7 @@ def test_large_sessions_and_those_that_say_nothing_stay_whole(live_site: str, ch
     seed.labelled(blind, seed.items(blind, 1), {"ines": [11]}, is_open=True)
     context, page, complaints = signed_in(chromium, live_site)
     for session in (large, flat):
-        run(seed.services.start(None, session).pk)
+        run_job(seed.services.start_measuring(None, session).pk)
     shown = {
         large: "more nodes, on which labels part less often",
         flat: "no variation",

@@ -28,7 +28,7 @@ def _short_pipeline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from tests.batches.support import use_table
     from webapp.jobs.registry import KINDS
 
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
     before = KINDS.get("run_batch")
     use_table()
     yield

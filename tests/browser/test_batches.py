@@ -8,12 +8,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from synthesis.pipeline import ENVSCALER
-from synthesis.scripted import themes
+from synthesis.scripted import list_bundled_themes
 from tests.browser.checks import faults
 from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
 from webapp.batches.models import Batch, BatchState
-from webapp.batches.services import create_batch, of_theme
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import BatchSettings
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -30,7 +30,7 @@ def tab_to(page: Page, wanted: str, most: int = 60) -> None:
 
 def a_batch(name: str, **how: Any) -> Batch:
     user = pages_seed.User.objects.get(username="the-annotator")
-    specs = [of_theme(one) for one in themes()[:2]]
+    specs = [build_theme_spec(one) for one in list_bundled_themes()[:2]]
     return create_batch(user, name, specs, BatchSettings(), ENVSCALER, **how)
 
 
@@ -93,7 +93,14 @@ def test_launch_pages_are_accessible(live_site: str, chromium: Browser) -> None:
     page.goto("/batches/")
     found = faults(page, "no batches")
     origin = a_batch(pages_seed.EVIL[:200])
-    clone = create_batch(None, "x" * 200, [of_theme(themes()[0])], BatchSettings(seed=3), ENVSCALER, cloned_from=origin)
+    clone = create_batch(
+        None,
+        "x" * 200,
+        [build_theme_spec(list_bundled_themes()[0])],
+        BatchSettings(seed=3),
+        ENVSCALER,
+        cloned_from=origin,
+    )
     for state in BatchState.values:
         Batch.objects.create(name=f"is {state}", state=state, spent=0.0004, cap=12.5, note=pages_seed.EVIL)
     pages_seed.hostile_environment()

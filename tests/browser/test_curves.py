@@ -68,9 +68,9 @@ def step_of(page: Page, chart: str = "reward") -> int:
 
 
 def publish(job: TrainingJob) -> None:
-    from webapp.events.services import publish
+    from webapp.events.services import publish_topics
 
-    publish([f"training:{job.pk}"])
+    publish_topics([f"training:{job.pk}"])
 
 
 def test_a_point_arrives_without_a_reload(live_site: str, chromium: Browser) -> None:
@@ -203,6 +203,16 @@ def test_markup_in_a_name_is_text_in_chart_table_and_chooser(live_site: str, chr
     assert page.evaluate("window.hit") is None
     assert page.locator("main img").count() == 0
     assert "<img" in page.locator('[data-chart="by-environment"] table').inner_text()
+
+
+def test_a_lone_point_that_is_not_verified_is_a_ring(live_site: str, chromium: Browser) -> None:
+    job = made(steps=1, environments=0)
+    page = signed_in(chromium, live_site)
+    opened(page, job)
+    (line,) = page.evaluate(
+        "[...document.querySelector('[data-chart=reward] .plot').data].filter((one) => one.name === 'attempts')"
+    )
+    assert [colour.endswith(", 0)") for colour in line["marker"]["color"]] == [True]
 
 
 LINK = '<a href="https://elsewhere.example/">look</a>'

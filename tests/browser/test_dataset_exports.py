@@ -26,7 +26,7 @@ HOSTILE = "<img src=x onerror=window.hit=1>\u202e"
 def test_an_export_from_the_form_to_its_archive(
     live_site: str, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
     pages_seed.person(Role.RESEARCHER)
     dataset = frozen(trajectory_rows(40), f"Boxes {HOSTILE}")
     context, page, complaints = signed_in(chromium, live_site)

@@ -38,7 +38,7 @@ def apart(work: Callable[[], T]) -> T:
 
 
 def test_a_fork_by_keys(live_site: str, chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
     user, task = pages_seed.person("annotator"), make_task(reference=False)
     assert task.current is not None
     save_reference(task.current, WRONG, "test")

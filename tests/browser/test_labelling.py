@@ -18,7 +18,7 @@ from webapp.environments.models import Environment
 from webapp.labelling.frozen import SEPARATOR
 from webapp.labelling.models import Label, LabelSession, Reservation, Settlement
 from webapp.taxonomy.models import Node
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 EVIL = pages_seed.EVIL
@@ -144,7 +144,7 @@ def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Per
 
 def test_find_takes_the_best_hit_by_one_enter_and_the_keys_of_the_page_go_on(team: list[Person]) -> None:
     judge, ann, *_ = team
-    nodes = place([
+    nodes = place_paths([
         ("AI Tools", "File Management", "Shared File Management"), ("Backups", "Restore", "File Management"),
         ("Backups", "Old File Management"), ("Data", "File Management Systems"), ("File Management", "Disks"),
         ("Profile Management",), ("Weather",),
@@ -194,7 +194,9 @@ def test_find_takes_the_best_hit_by_one_enter_and_the_keys_of_the_page_go_on(tea
 
 def test_labels_are_found_sorted_and_grouped_by_keys_and_the_rest_is_left_alone(team: list[Person]) -> None:
     judge, ann, *_ = team
-    nodes = place([("A", "Weather"), ("B", "Weather"), ("B", "Music"), ("B", "Atlas"), ("C", "Maps"), ("C", EVIL[:80])])
+    nodes = place_paths(
+        [("A", "Weather"), ("B", "Weather"), ("B", "Music"), ("B", "Atlas"), ("C", "Maps"), ("C", EVIL[:80])]
+    )
     session = seed.merge_session(judge.user, overlap=1)
     ann.begins(session)
     page, left = ann.page, ann.page.locator("[data-sorted] > li:visible")
@@ -229,7 +231,7 @@ def test_labels_are_found_sorted_and_grouped_by_keys_and_the_rest_is_left_alone(
 
 def test_what_is_pressed_while_the_server_answers_is_not_lost(team: list[Person]) -> None:
     judge, ann, *_ = team
-    nodes = place([("A", name) for name in ("Weather", "Clouds", "Music", "Songs", "Maps", "Atlas")])
+    nodes = place_paths([("A", name) for name in ("Weather", "Clouds", "Music", "Songs", "Maps", "Atlas")])
     session = seed.merge_session(judge.user, overlap=1)
     ann.begins(session)
     page = ann.page

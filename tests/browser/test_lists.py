@@ -11,6 +11,7 @@ from tests.browser.checks import faults, violations
 from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed, replay_seed
 from tests.review import seed as review_seed
+from webapp.review.models import ReviewDecision
 from webapp.trajectories.text_search.text_rows import write_text
 
 pytestmark = pytest.mark.browser
@@ -172,6 +173,25 @@ def test_on_a_phone_filters_are_a_sheet_and_the_rail_a_menu(live_site: str, chro
     assert not complaints
     context.close()
     assert not found
+
+
+def test_what_a_bulk_act_takes_back_is_whole_in_its_bar(live_site: str, chromium: Browser) -> None:
+    person = pages_seed.person("annotator")
+    for number, verdict in enumerate(("approve", "reject", "")):
+        task = review_seed.task(f"desk {number}")
+        if verdict:
+            ReviewDecision.objects.create(user=person, task=task, revision=task.current, verdict=verdict, seen="x")
+    review_seed.task("unsolved", audit="unproven")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/tasks/")
+    page.keyboard.press("A")
+    told = page.locator("[data-bulk] [data-told]")
+    expect(told).to_contain_text("takes back your own decision")
+    assert told.evaluate("(told) => told.scrollWidth <= told.clientWidth"), told.inner_text()
+    found = faults(page, "a bulk act")
+    context.close()
+    assert not [*found, *complaints]
 
 
 def test_everything_of_a_filter_is_selected_by_keyboard_and_decided_on(live_site: str, chromium: Browser) -> None:

@@ -10,10 +10,10 @@ from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
 from tests.taxonomy.near import folds, plant, theme
 from webapp.jobs.models import Job, JobState
-from webapp.taxonomy.models import ThemeSource
+from webapp.taxonomy.models import Theme, ThemeSource, ThemeTool
 from webapp.taxonomy.near_duplicates import services
-from webapp.taxonomy.near_duplicates.group_job import regroup
-from webapp.taxonomy.theme_services import Judgement, note_judged
+from webapp.taxonomy.near_duplicates.group_job import regroup_themes
+from webapp.taxonomy.theme_services import Judgement, note_judged_text
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 GROUPED = {"1": "2", "3": "2", "4": "5"}
@@ -24,11 +24,13 @@ def grouped(transactional_db: None) -> None:
     """Two groups, one of them decided on by a person; a task set with one text kept and one not."""
     person = pages_seed.person("annotator")
     plant()
-    regroup(0.85)
-    made = services.choose(theme(4).pk, person)
-    services.undo(made.pk, person)
-    note_judged("asked.jsonl", Judgement("a", "Write me a poem.", "not_stateful", "No records.", {"stateful": False}))
-    note_judged("asked.jsonl", Judgement("b", "Cancel the order of Mrs Ito."))
+    regroup_themes(0.85)
+    made = services.choose_theme(theme(4).pk, person)
+    services.undo_decision(made.pk, person)
+    note_judged_text(
+        "asked.jsonl", Judgement("a", "Write me a poem.", "not_stateful", "No records.", {"stateful": False})
+    )
+    note_judged_text("asked.jsonl", Judgement("b", "Cancel the order of Mrs Ito."))
 
 
 @pytest.mark.usefixtures("grouped")
@@ -54,6 +56,22 @@ def test_pages_are_accessible(live_site: str, chromium: Browser) -> None:
         found += faults(page, name)
     context.close()
     assert not [*found, *complaints]
+
+
+@pytest.mark.usefixtures("grouped")
+def test_names_of_tools_leave_room_for_descriptions(live_site: str, chromium: Browser) -> None:
+    for row in Theme.objects.all():
+        row.tools.all().delete()
+        for position in range(6):
+            ThemeTool.objects.create(theme=row, position=position, name=f"list_everything_of_kind_{position}")
+    Theme.objects.update(description="Staff lend books to members, and take them back. " * 5, tool_count=6)
+    context, page, complaints = signed_in(chromium, live_site)
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/taxonomy/themes/duplicates/")
+    widths = page.locator(".group .table").first.evaluate("table => [table.scrollWidth, table.clientWidth]")
+    assert widths[0] <= widths[1], "the last columns are in sight"
+    context.close()
+    assert not complaints
 
 
 @pytest.mark.usefixtures("grouped")

@@ -17,7 +17,7 @@ from training.dataset import Split
 from webapp.accounts.models import Role
 from webapp.datasets import services
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.selection import choice_of
+from webapp.datasets.selection import parse_selection
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
 from webapp.scenarios.references import save_reference
 
@@ -39,7 +39,7 @@ def shots(page: Page, name: str) -> None:
 def test_a_dataset_by_behaviour_apart_from_another(
     live_site: str, chromium: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
     pages_seed.person(Role.RESEARCHER)
     tasks = make_tasks(8, 3)
     for number, task in enumerate(tasks):
@@ -48,7 +48,9 @@ def test_a_dataset_by_behaviour_apart_from_another(
         assert task.current is not None
         if number:
             save_reference(task.current, REFERENCE, "test")
-    sft = carry_out(services.create_dataset(None, choice_of({"environment_count": 2}), Split(test_share=0), "SFT"))
+    sft = carry_out(
+        services.create_dataset(None, parse_selection({"environment_count": 2}), Split(test_share=0), "SFT")
+    )
     context, page, complaints = signed_in(chromium, live_site)
     page.goto(reverse("datasets:new"))
     assert "No task here is approved yet" in page.inner_text("#freeze")

@@ -99,10 +99,10 @@ def test_a_lease_that_ends_is_told_before_and_the_draft_survives(live_site: str,
     page.keyboard.press("i")
     page.keyboard.type("Unclear who tidies.")
     page.wait_for_function("() => document.querySelector('[data-draft-said]')?.textContent === 'Draft kept'")
-    from webapp.review.assignments import take_over
+    from webapp.review.assignments import take_over_item
 
     held = Assignment.objects.select_related("item__queue").get()
-    take_over(other, held.item)
+    take_over_item(other, held.item)
     page.click("[data-keep-item]")
     page.wait_for_selector("#flash .note.bad")
     assert "bob has it now" in page.locator("#flash").inner_text()

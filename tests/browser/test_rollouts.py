@@ -123,7 +123,7 @@ def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, chr
 
 
 def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, chromium: Browser) -> None:
-    from webapp.events.services import publish
+    from webapp.events.services import publish_topics
 
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))
@@ -140,14 +140,14 @@ def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, chromium: 
     job = apart(_newest_job)
     for page in (first, second):
         page.evaluate("document.querySelector('.rollout').dataset.old = '1'")
-    apart(lambda: publish([f"job:{job}"]))
+    apart(lambda: publish_topics([f"job:{job}"]))
     for page in (first, second):
         page.wait_for_function("() => !document.querySelector('.rollout').dataset.old")
     first.close()
     second.wait_for_function("() => document.documentElement.dataset.live === 'stream'")
     second.evaluate("document.querySelector('.rollout').dataset.old = '1'")
     second.wait_for_timeout(500)
-    apart(lambda: publish([f"job:{job}"]))
+    apart(lambda: publish_topics([f"job:{job}"]))
     second.wait_for_function("() => !document.querySelector('.rollout').dataset.old")
 
 
@@ -174,7 +174,7 @@ def test_a_stream_that_says_nothing_is_not_waited_for(live_site: str, chromium: 
 
 def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, chromium: Browser) -> None:
     """The last change of a job came while the one before was fetched, and the page said “running” until a beat."""
-    from webapp.events.services import publish
+    from webapp.events.services import publish_topics
 
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))
@@ -194,9 +194,9 @@ def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, chr
             };
         }"""
     )
-    apart(lambda: publish([f"job:{job}"]))
+    apart(lambda: publish_topics([f"job:{job}"]))
     page.wait_for_function("() => window.deliver")
-    apart(lambda: publish([f"job:{job}"]))
+    apart(lambda: publish_topics([f"job:{job}"]))
     page.wait_for_timeout(1_000)
     page.evaluate("() => window.deliver()")
     page.wait_for_function("() => window.fetches === 2", timeout=6_000)

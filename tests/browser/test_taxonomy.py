@@ -16,9 +16,9 @@ from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import JobState
 from webapp.taxonomy import queries
 from webapp.taxonomy.importer import import_servers
-from webapp.taxonomy.labels import path_of
+from webapp.taxonomy.labels import build_path
 from webapp.taxonomy.models import Node, Theme
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 EVIL = pages_seed.EVIL
@@ -113,7 +113,7 @@ def test_the_tree_by_keyboard(live_site: str, chromium: Browser) -> None:
 
 @pytest.mark.usefixtures("planted")
 def test_a_space_inside_a_name_is_typed_too(live_site: str, chromium: Browser) -> None:
-    place([("Web Apps",)])
+    place_paths([("Web Apps",)])
     context, page, complaints = signed_in(chromium, live_site)
     page.goto("/taxonomy/")
     page.keyboard.press("j")
@@ -147,7 +147,7 @@ def test_long_names_fit(live_site: str, chromium: Browser) -> None:
 
 @pytest.mark.usefixtures("planted")
 def test_more_labels_than_are_shown_at_once(live_site: str, chromium: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    place([("Weather", f"Field {number:03d}") for number in range(queries.SHOWN + 30)])
+    place_paths([("Weather", f"Field {number:03d}") for number in range(queries.SHOWN + 30)])
     context, page, complaints = signed_in(chromium, live_site)
     page.goto(f"/taxonomy/?open={Node.objects.get(path='weather').pk}")
     page.focus("#tree [tabindex='0']")
@@ -228,8 +228,8 @@ def test_the_treemap_of_many_themes_has_few_tiles_and_a_change_restyles_little(
 ) -> None:
     """Inserting an element into a large page must not make Chromium compute every other element's style again."""
     pages_seed.person("annotator")
-    paths = [path_of((f"Field {a}", f"Use {b} of field {a}")) for a in range(40) for b in range(12)]
-    nodes = place(paths)
+    paths = [build_path((f"Field {a}", f"Use {b} of field {a}")) for a in range(40) for b in range(12)]
+    nodes = place_paths(paths)
     Theme.objects.bulk_create(
         Theme(
             node_id=nodes[paths[at % len(paths)]], source="mcp", key=f"{at}", name=f"Theme {at}", content_hash=f"{at}"

@@ -13,7 +13,7 @@ from webapp.environments.models import Environment
 from webapp.pages.recount import recount_nodes
 from webapp.taxonomy.changes import services, undo, wishes
 from webapp.taxonomy.models import Node, TreeChange
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -167,9 +167,9 @@ def test_a_label_is_dragged_onto_another_and_merges_or_moves(live_site: str, chr
 def test_a_big_tree_keeps_up(live_site: str, chromium: Browser) -> None:
     user = pages_seed.person("adjudicator")
     tree = plant()
-    place([(f"Domain {a:02d}", f"Field {a:02d}-{b:03d}") for a in range(50) for b in range(99)])
-    services.change(user, wishes.rename(tree["ferries"], "Boats"), seen=0)
-    undo.undo(user, TreeChange.objects.get().pk)
+    place_paths([(f"Domain {a:02d}", f"Field {a:02d}-{b:03d}") for a in range(50) for b in range(99)])
+    services.change_tree(user, wishes.build_rename(tree["ferries"], "Boats"), seen=0)
+    undo.take_back_change(user, TreeChange.objects.get().pk)
     context, page, complaints = signed_in(chromium, live_site, "adjudicator")
     page.goto(f"/taxonomy/{Node.objects.get(path='domain 07').pk}/change/merge/")
     page.fill("[name=find]", "domain 08")

@@ -98,7 +98,7 @@ def test_arriving_at_once_gives_the_same_alerts_as_one_by_one() -> None:
     records = course(lambda step: healthy(step) | of(step), range(1, 61))
     together, _, _ = claimed()
     take(together, records)
-    transitions.fail(together, "x", "Made room.")
+    transitions.fail_job(together, "x", "Made room.")
     apart, _, _ = claimed()
     for record in records:
         take(apart, [record])
@@ -116,7 +116,7 @@ def test_numbers_that_a_resumed_job_supersedes_end_the_alert() -> None:
     take(job, course(lambda step: healthy(step) | ({"kl": 0.5} if step > 30 else {}), range(1, 41)))
     assert told(job) == [("kl", 32, None)]
     attempt = TrainingAttempt.objects.get(job=job, number=job.attempt)
-    transitions.lose(job, attempt, "The worker was lost.")
+    transitions.lose_attempt(job, attempt, "The worker was lost.")
     Checkpoint.objects.create(job=job, attempt=1, step=30, state=CheckpointState.READY)
     job, _, _ = claimed(job)
     take(job, course(healthy, range(31, 33)))
@@ -140,11 +140,11 @@ def test_a_job_that_says_nothing_stalls_and_goes_on() -> None:
     job, _, _ = claimed()
     take(job, course(lambda step: healthy(step) | {"step_s": 120.0}, range(1, 6)))
     stand_still(job, 1_100)
-    stalls.look()
+    stalls.check_stalls()
     assert told(job) == []
     stand_still(job, 1_330)
-    stalls.look()
-    stalls.look()
+    stalls.check_stalls()
+    stalls.check_stalls()
     assert told(job) == [("stall", 5, None)]
     assert TrainingAlert.objects.get().message == "No number for 22 minutes, where 20 are waited for."
     take(job, [values(6, 6, reward=0.5)])
@@ -154,10 +154,10 @@ def test_a_job_that_says_nothing_stalls_and_goes_on() -> None:
 def test_a_job_that_runs_no_more_stalls_no_more() -> None:
     job, _, _ = claimed()
     TrainingAttempt.objects.filter(job=job).update(started_at=timezone.now() - timedelta(hours=2))
-    stalls.look()
+    stalls.check_stalls()
     assert told(job) == [("stall", 0, None)]
     TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.PAUSED)
-    stalls.look()
+    stalls.check_stalls()
     assert told(job) == [("stall", 0, 0)]
 
 

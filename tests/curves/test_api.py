@@ -9,8 +9,8 @@ from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.api import Program, problem, program
 from webapp.accounts.models import AuditEntry, Role
 from webapp.runs.alerts.rules import RULES
-from webapp.runs.comparison.arms import arms_of
-from webapp.runs.comparison.table import results
+from webapp.runs.comparison.arms import group_into_arms
+from webapp.runs.comparison.table import build_results
 from webapp.runs.models import TrainingAlert, TrainingJob
 
 pytestmark = pytest.mark.django_db
@@ -62,7 +62,7 @@ def test_compared_jobs_have_the_numbers_of_the_page(caller: Program, jobs: list[
     assert [(arm["name"], arm["seeds"]) for arm in found["arms"]] == [("KL off", [1, 2]), ("KL on 1", [1, 2])]
     (setting,) = found["differing"]
     assert [float(value) for value in setting["values"]] == [0.0, 0.01]
-    held_out, reward = results(arms_of(jobs))
+    held_out, reward = build_results(group_into_arms(jobs))
     assert [row["title"] for row in found["results"]] == [held_out.title, reward.title]
     second = found["results"][1]["arms"][1]
     assert second["seeds"] == [

@@ -13,10 +13,10 @@ from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.markup import flat, markup
 from training.config import Reinforcement
 from webapp.accounts.models import Role
-from webapp.runs.comparison.arms import arms_of
-from webapp.runs.comparison.intervals import DIFFERENCE, SHARE, estimate, paired
-from webapp.runs.comparison.table import differing, results
-from webapp.runs.curves.charts import choice_of
+from webapp.runs.comparison.arms import group_into_arms
+from webapp.runs.comparison.intervals import DIFFERENCE, SHARE, estimate_mean, estimate_paired_difference
+from webapp.runs.comparison.table import build_results, list_differing_settings
+from webapp.runs.curves.charts import parse_choice
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
 
 pytestmark = pytest.mark.django_db
@@ -72,25 +72,25 @@ def test_an_interval_is_students(count: int) -> None:
     mean = sum(values) / count
     deviation = (sum((value - mean) ** 2 for value in values) / (count - 1)) ** 0.5
     reach = student.ppf(0.975, count - 1) * deviation / count**0.5
-    told = estimate(values)
+    told = estimate_mean(values)
     assert told is not None
     assert (told.low, told.high) == pytest.approx((mean - reach, mean + reach), abs=1e-6)
 
 
 def test_an_interval_of_a_share_ends_where_shares_end() -> None:
-    low, high = estimate([0.0, 0.125, 0.0], SHARE), estimate([1.0, 0.9, 1.0], SHARE)
+    low, high = estimate_mean([0.0, 0.125, 0.0], SHARE), estimate_mean([1.0, 0.9, 1.0], SHARE)
     assert low is not None
     assert high is not None
     assert (low.low, high.high) == (0.0, 1.0)
     assert low.high is not None
     assert low.high < 1
-    gap = paired({1: 0.0, 2: 0.5}, {1: 1.0, 2: 0.6}, DIFFERENCE)
+    gap = estimate_paired_difference({1: 0.0, 2: 0.5}, {1: 1.0, 2: 0.6}, DIFFERENCE)
     assert gap is not None
     assert (gap.low, gap.high) == (-1.0, 1.0)
 
 
 def test_a_young_jobs_mean_says_of_how_many_steps_it_is(jobs: list[TrainingJob]) -> None:
-    assert results(arms_of(jobs))[1].title == "Reward, mean of the 9 steps to 9"
+    assert build_results(group_into_arms(jobs))[1].title == "Reward, mean of the 9 steps to 9"
 
 
 def test_more_jobs_than_are_compared_are_said_and_a_range_is_read_either_way(
@@ -102,33 +102,33 @@ def test_more_jobs_than_are_compared_are_said_and_a_range_is_read_either_way(
     at = reverse("runs:compare_curves") + query(jobs)
     forth, back = (client.get(f"{at}&{ends}").json()["large"][0]["x"] for ends in ("from=2&to=5", "from=5&to=2"))
     assert forth == back == [2, 3, 4, 5]
-    assert choice_of(QueryDict("from=90&to=20")) == choice_of(QueryDict("from=20&to=90"))
+    assert parse_choice(QueryDict("from=90&to=20")) == parse_choice(QueryDict("from=20&to=90"))
 
 
 def test_one_seed_has_no_interval_and_no_shared_seed_no_difference() -> None:
-    one = estimate([0.4])
+    one = estimate_mean([0.4])
     assert one is not None
     assert (one.mean, one.low, one.high) == (0.4, None, None)
-    assert estimate([]) is None
-    assert paired({1: 0.5}, {2: 0.5}) is None
-    gap = paired({1: 0.1, 2: 0.2, 3: 0.3}, {2: 0.4, 3: 0.5, 4: 0.9})
+    assert estimate_mean([]) is None
+    assert estimate_paired_difference({1: 0.5}, {2: 0.5}) is None
+    gap = estimate_paired_difference({1: 0.1, 2: 0.2, 3: 0.3}, {2: 0.4, 3: 0.5, 4: 0.9})
     assert gap is not None
     assert (gap.mean, gap.count) == (pytest.approx(0.2), 2)
 
 
 def test_seeds_are_one_arm_and_the_same_seed_again_is_none_more(jobs: list[TrainingJob]) -> None:
-    arms = arms_of(jobs)
+    arms = group_into_arms(jobs)
     assert [(arm.name, len(arm.jobs)) for arm in arms] == [("KL off", 3), ("KL on 2", 2)]
     twin = made("Twin", 1, [0.5] * 5, jobs[0].dataset)
-    assert [len(arm.jobs) for arm in arms_of([*jobs[:3], twin])] == [3, 1]
-    rows, settings = differing(arms)
+    assert [len(arm.jobs) for arm in group_into_arms([*jobs[:3], twin])] == [3, 1]
+    rows, settings = list_differing_settings(arms)
     assert [row.label for row in rows] == ["Kl: kl coefficient"]
     assert rows[0].values == ("0", "0.01")
     assert settings > 40
 
 
 def test_results_stand_at_a_step_that_all_have_and_are_paired(jobs: list[TrainingJob]) -> None:
-    held_out, reward = results(arms_of(jobs))
+    held_out, reward = build_results(group_into_arms(jobs))
     assert (held_out.step, reward.step) == (4, 9)
     first, second = reward.results
     assert first.mean is not None
@@ -149,7 +149,7 @@ def test_jobs_of_different_length_are_told_by_each_ones_last_evaluation(
         MetricPoint.objects.bulk_create(
             MetricPoint(key=key, attempt=1, step=step, value=value) for step, value in points.items()
         )
-    held_out, reward = results(arms_of([short, long]))
+    held_out, reward = build_results(group_into_arms([short, long]))
     assert (held_out.title, held_out.step) == ("Held-out success, each job's last", 9)
     assert [(one.seeds, one.steps, one.difference) for one in held_out.results] == [
         (((1, 0.3),), (5,), None),
@@ -160,11 +160,13 @@ def test_jobs_of_different_length_are_told_by_each_ones_last_evaluation(
     assert "at step 5" in page
     assert "at step 9" in page
     assert page.count("Difference from the first") == 1
-    held_out = results(arms_of([short, long, never]))[0]
+    held_out = build_results(group_into_arms([short, long, never]))[0]
     assert [one.steps for one in held_out.results] == [(5,), (9,)], "a seed that was not evaluated is left out"
     key = MetricKey.objects.get(job=long, name="evaluation/success")
     MetricPoint.objects.create(key=key, attempt=1, step=5, value=0.5)
-    assert [row.step for row in results(arms_of([short, long]))[:2]] == [9, 5], "what all have from training stands too"
+    assert [row.step for row in build_results(group_into_arms([short, long]))[:2]] == [9, 5], (
+        "what all have from training stands too"
+    )
 
 
 def test_a_model_that_was_waited_for_is_that_model(jobs: list[TrainingJob]) -> None:
@@ -172,10 +174,13 @@ def test_a_model_that_was_waited_for_is_that_model(jobs: list[TrainingJob]) -> N
     TrainingJob.objects.filter(pk=first.pk).update(model="after", after=jobs[3])
     TrainingJob.objects.filter(pk=second.pk).update(model=f"ft:{jobs[3].public_id}")
     both = TrainingJob.objects.order_by("pk").select_related("after")
-    arms = arms_of(list(both.filter(pk__in=[first.pk, second.pk])))
+    arms = group_into_arms(list(both.filter(pk__in=[first.pk, second.pk])))
     assert [len(arm.jobs) for arm in arms] == [2]
-    other = arms_of(list(both.filter(pk__in=[first.pk, jobs[4].pk])))
-    assert {row.label: row.values for row in differing(other)[0]}["Model"] == (f"ft:{jobs[3].public_id}", "m")
+    other = group_into_arms(list(both.filter(pk__in=[first.pk, jobs[4].pk])))
+    assert {row.label: row.values for row in list_differing_settings(other)[0]}["Model"] == (
+        f"ft:{jobs[3].public_id}",
+        "m",
+    )
 
 
 def test_evaluations_are_compared_elsewhere(client: Client, jobs: list[TrainingJob]) -> None:

@@ -20,6 +20,7 @@ from tests.runs.test_series import add
 from training.config import Supervised
 from webapp.datasets import file_uploads
 from webapp.runs.curves import chart_images, files
+from webapp.runs.curves.chart_points import build_drawing
 from webapp.runs.curves.charts import CurveChoice
 from webapp.runs.models import TrainingJob, TrainingState
 
@@ -99,6 +100,18 @@ def test_charts_leave_as_images_of_what_they_draw(job: TrainingJob) -> None:
     assert problem(caller.get(f"{base}?chart=loss,nothing"), 422)["detail"].startswith("The job has no chart 'nothing'")
     empty = TrainingJob.objects.create(method="supervised", model="m", dataset=job.dataset)
     assert "no numbers yet" in problem(caller.get(f"/fine_tuning/jobs/{empty.public_id}/curves.png"), 422)["detail"]
+
+
+def test_points_that_are_not_verified_are_rings_in_images_too(job: TrainingJob) -> None:
+    (chart,) = files.list_named_charts(job, ["success"], CurveChoice())
+    drawn = build_drawing(job, [chart], CurveChoice())
+    assert [line["open"] for line in drawn["charts"]["success"]] == [[True]]
+    told = [pixels(chart_images.draw_png([chart], drawn, "h", "n"))]
+    for line in drawn["charts"]["success"]:
+        del line["open"]
+    told.append(pixels(chart_images.draw_png([chart], drawn, "h", "n")))
+    assert told[0].shape == told[1].shape
+    assert not np.array_equal(*told)
 
 
 def test_the_page_links_each_charts_files_and_the_jobs(client: Client, job: TrainingJob) -> None:

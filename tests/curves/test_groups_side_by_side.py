@@ -68,7 +68,7 @@ def step(db: None) -> tuple[TrainingJob, RolloutFile]:
 
 
 def test_what_is_the_same_is_folded_and_the_rest_stands_beside(step: tuple[TrainingJob, RolloutFile]) -> None:
-    shown = group.group_of(step[1], "r1", "task")
+    shown = group.build_group(step[1], "r1", "task")
     assert shown is not None
     assert [one.words for one in shown.attempts] == [
         "both checks passed, 1 turn", "check 2 failed, 1 turn", "checks 1, 2 failed, 1 turn",
@@ -139,7 +139,7 @@ def test_groups_of_a_step_stand_by_the_deviation_that_is_shown(step: tuple[Train
         for ordinal, reward in enumerate(rewards)
     ]
     runs_seed.rollouts(job, 1, [(revision, one) for one in lines])
-    rows, _ = step_summary.groups(RolloutFile.objects.get(job=job, step=1), step_summary.AttemptFilter())
+    rows, _ = step_summary.list_groups(RolloutFile.objects.get(job=job, step=1), step_summary.AttemptFilter())
     assert [(row.row, row.deviation and round(row.deviation, 3)) for row in rows] == [
         ("two apart", 0.462), ("one apart", 0.354), ("flat", 0.0), ("alone", None),
     ]  # fmt: skip

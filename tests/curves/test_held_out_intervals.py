@@ -10,7 +10,7 @@ from django.test import Client
 from tests.fixtures import pages_seed, runs_seed
 from tests.runs.test_job_page import points
 from webapp.accounts.models import Role
-from webapp.runs.curves import charts
+from webapp.runs.curves import chart_points
 from webapp.runs.models import MetricKey, MetricPoint
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,7 @@ def test_held_out_success_has_an_interval_where_its_tasks_are_told(client: Clien
     told = stats.binomtest(round(share * 100), 100).proportion_ci(0.95, "wilson")
     assert (line["low"][at], line["high"][at]) == pytest.approx((told.low, told.high), abs=0.01)
     assert line["low"][0] is None, "nobody told over how many tasks that one is"
-    assert line["band"] == charts.OVER_TASKS
+    assert line["band"] == chart_points.OVER_TASKS
 
 
 def test_held_out_reward_has_an_interval_by_its_deviation_over_tasks(client: Client) -> None:
@@ -52,7 +52,7 @@ def test_held_out_reward_has_an_interval_by_its_deviation_over_tasks(client: Cli
     def interval() -> tuple[float, float, float]:
         lines = points(client, job, "?chart=reward")["charts"]["reward"]
         line = next(one for one in lines if one["label"] == "held out")
-        assert line["band"] == charts.OVER_TASKS
+        assert line["band"] == chart_points.OVER_TASKS
         at = line["x"].index(40)
         return line["y"][at], line["low"][at], line["high"][at]
 

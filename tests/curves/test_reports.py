@@ -11,7 +11,7 @@ import pytest
 
 from synthesis.errors import InputError
 from training.config import Supervised, read_config
-from training.metrics import Position, Writer, read
+from training.metrics import Position, Writer, read_records
 from training.reports import PROJECT, open_report
 
 
@@ -73,7 +73,7 @@ def test_a_tracker_that_fails_is_told_of_once_and_left_alone(tmp_path: Path, mon
         for step in range(1, 5):
             writer.values(step, {"loss": 0.1})
     assert [step for step, _ in tracker.logged] == [1]
-    records, _ = read(tmp_path / "record.jsonl", Position())
+    records, _ = read_records(tmp_path / "record.jsonl", Position())
     warnings = [record for record in records if record.kind == "event"]
     assert len(records) == 5
     assert [(one.step, one.level) for one in warnings] == [(2, "warn")]

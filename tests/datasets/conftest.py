@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)

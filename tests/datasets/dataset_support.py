@@ -11,21 +11,22 @@ from django.core.files.storage import default_storage
 
 from synthesis.contracts import CheckRecord, ChecksVerifier
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
-from synthesis.runtime import default_sandbox
+from synthesis.formats.spoken_facts import add_fact_checks
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.remembered import remembered
 from tests.rollout.support import SOURCE
 from tests.rollouts_web.support import LEAVE_IT, OPEN_IT
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.environments.models import Version
-from webapp.environments.services import program_of, save_environment
+from webapp.environments.services import build_program, save_environment
 from webapp.jobs import services as jobs
 from webapp.jobs.context import JobContext
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import JobState
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.totals import settle, standing
+from webapp.trajectories.totals import apply_count_changes, get_current_counts
 
 CHECKS = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
 
@@ -45,7 +46,9 @@ def make_environment(key: str, *, category: str = "Storage", source: str = "test
     return save_environment(record, [], source)[2]
 
 
-def add_task(version: Version, key: str, *, checks: bool = True, source: str = "test") -> Task:
+def add_task(
+    version: Version, key: str, *, checks: bool = True, source: str = "test", facts: tuple[str, ...] = ()
+) -> Task:
     raw = {"env_id": version.environment.key, "task_id": key, "init_config": {}}
     record = TaskRecord(
         environment_key=version.environment.key,
@@ -54,10 +57,10 @@ def add_task(version: Version, key: str, *, checks: bool = True, source: str = "
         scenario_name="Two boxes",
         instruction=f"Ada would like her box to be opened ({key}).",
         initial_state={},
-        verifier=ChecksVerifier(checks=CHECKS if checks else ()),
+        verifier=ChecksVerifier(checks=add_fact_checks(CHECKS if checks else (), facts)),
         raw=raw,
     )
-    return import_task(default_sandbox(), record, version, program_of(version), source).row
+    return import_task(get_default_sandbox(), record, version, build_program(version), source).row
 
 
 def make_tasks(environments: int = 4, each: int = 2, **told: Any) -> list[Task]:
@@ -84,13 +87,13 @@ def attempts(task: Task, *outcomes: str, **told: Any) -> list[Trajectory]:
             policy="a model",
             now="2026-01-01T00:00:00",
         )
-        before = standing(row)
+        before = get_current_counts(row)
         row.outcome, row.reward = outcome, reward
         row.content_hash = f"{task.pk}-{Trajectory.objects.count()}-{number}"
         for name, value in told.items():
             setattr(row, name, value)
         row.save()
-        settle(before, row)
+        apply_count_changes(before, row)
         made.append(row)
     return made
 
@@ -98,16 +101,16 @@ def attempts(task: Task, *outcomes: str, **told: Any) -> list[Trajectory]:
 def carry_out(dataset: Dataset) -> Dataset:
     """Its job, as a worker does it."""
     assert dataset.job_id is not None
-    job = jobs.claim(dataset.job_id, "a test")
+    job = jobs.claim_job(dataset.job_id, "a test")
     assert job is not None
-    perform(job)
+    execute_job(job)
     return Dataset.objects.select_related("job", "file").get(pk=dataset.pk)
 
 
 def context_of(dataset: Dataset) -> JobContext:
     """The claim of its job, for handlers that are called by hand."""
     assert dataset.job_id is not None
-    job = jobs.claim(dataset.job_id, "a test")
+    job = jobs.claim_job(dataset.job_id, "a test")
     assert job is not None
     return JobContext.of(job)
 

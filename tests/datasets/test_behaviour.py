@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthesis.errors import InputError
 from tests.training.test_dataset import task
-from training.dataset import Split, TaskRow, behaviour_of, freeze, read_rows, side_of
+from training.dataset import Split, TaskRow, assign_side, freeze_dataset_folder, hash_behaviour, read_rows
 
 LOOK: list[tuple[str, dict[str, Any]]] = [("look", {"at": "B-1", "count": 1})]
 SPLIT = Split(unit="behaviour", test_share=0.4, seed=3)
@@ -26,7 +26,7 @@ SPLIT = Split(unit="behaviour", test_share=0.4, seed=3)
     ],
 )
 def test_spelling_is_no_difference(instruction: str, calls: list[Any]) -> None:
-    assert behaviour_of(instruction, calls) == behaviour_of("Open the box, please.", LOOK)
+    assert hash_behaviour(instruction, calls) == hash_behaviour("Open the box, please.", LOOK)
 
 
 @pytest.mark.parametrize(
@@ -41,17 +41,17 @@ def test_spelling_is_no_difference(instruction: str, calls: list[Any]) -> None:
     ],
 )
 def test_other_words_or_calls_are_one(instruction: str, calls: list[Any]) -> None:
-    assert behaviour_of(instruction, calls) != behaviour_of("Open the box, please.", LOOK)
+    assert hash_behaviour(instruction, calls) != hash_behaviour("Open the box, please.", LOOK)
 
 
 def test_without_a_reference_nobody_knows() -> None:
-    assert behaviour_of("Open the box.", None) == ""
-    assert behaviour_of("", []) != ""
+    assert hash_behaviour("Open the box.", None) == ""
+    assert hash_behaviour("", []) != ""
 
 
 def asking(number: int, what: int) -> TaskRow:
     """A task in an environment of its own that asks `what`."""
-    named = behaviour_of(f"Open box {what}.", [("open_box", {"box": what})])
+    named = hash_behaviour(f"Open box {what}.", [("open_box", {"box": what})])
     return task(number, environment=f"e{number}").model_copy(update={"behaviour": named})
 
 
@@ -59,21 +59,21 @@ def asking(number: int, what: int) -> TaskRow:
 @settings(max_examples=40, deadline=None)
 def test_what_asks_the_same_is_never_on_both_sides(whats: list[int], order: Any) -> None:
     rows = [asking(number, what) for number, what in enumerate(whats)]
-    sides = {row.id: side_of(row, SPLIT) for row in rows}
+    sides = {row.id: assign_side(row, SPLIT) for row in rows}
     by_behaviour: dict[str, set[str]] = {}
     for row in rows:
         by_behaviour.setdefault(row.behaviour, set()).add(sides[row.id])
     assert all(len(found) == 1 for found in by_behaviour.values())
     order.shuffle(rows)
-    assert {row.id: side_of(row, SPLIT) for row in rows[::2]}.items() <= sides.items()
+    assert {row.id: assign_side(row, SPLIT) for row in rows[::2]}.items() <= sides.items()
 
 
 def test_a_manifest_names_the_behaviours_of_both_sides(tmp_path: Any) -> None:
     rows = [asking(number, number % 10) for number in range(40)]
-    manifest = freeze(tmp_path, rows, name="d", kind="tasks", split=SPLIT)
+    manifest = freeze_dataset_folder(tmp_path, rows, name="d", kind="tasks", split=SPLIT)
     assert manifest.train.units + manifest.test.units == 10
     assert "split by behaviour" in manifest.sentence
     held = {row.behaviour for row in read_rows(tmp_path, "test")}
     assert not held & {row.behaviour for row in read_rows(tmp_path, "train")}
     with pytest.raises(InputError, match="has no `behaviour`"):
-        freeze(tmp_path / "other", [task(1), task(2)], name="d", kind="tasks", split=SPLIT)
+        freeze_dataset_folder(tmp_path / "other", [task(1), task(2)], name="d", kind="tasks", split=SPLIT)

@@ -15,14 +15,14 @@ from tests.datasets.test_dataset_pages import NEW, fields, text
 from tests.rollouts_web.support import REFERENCE, person
 from training.dataset import Split
 from webapp.datasets import services
-from webapp.datasets.choice.apart import NO_REFERENCE, held_names
-from webapp.datasets.choice.resolved import ResolvedSelection, resolve
-from webapp.datasets.choice.words import words
-from webapp.datasets.forms import form_of
+from webapp.datasets.choice.apart import NO_REFERENCE, load_held_names
+from webapp.datasets.choice.resolved import ResolvedSelection, resolve_selection
+from webapp.datasets.choice.words import describe_selection
+from webapp.datasets.forms import build_dataset_form
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.preview import look
-from webapp.datasets.selection import choice_of, tasks_of, trajectories_of
-from webapp.datasets.storage import manifest_of, read_rows
+from webapp.datasets.preview import build_preview
+from webapp.datasets.selection import parse_selection, select_tasks, select_trajectories
+from webapp.datasets.storage import get_manifest, read_rows
 from webapp.environments.models import Environment
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
 from webapp.scenarios.references import save_reference
@@ -32,13 +32,13 @@ WHOLE = Split(test_share=0)
 
 
 def drawn(**told: Any) -> list[int]:
-    found = resolve(choice_of(told), WHOLE)
+    found = resolve_selection(parse_selection(told), WHOLE)
     assert found.environments is not None
     return list(found.environments)
 
 
 def frozen(split: Split = WHOLE, name: str = "", **told: Any) -> Dataset:
-    row = carry_out(services.create_dataset(None, choice_of(told), split, name))
+    row = carry_out(services.create_dataset(None, parse_selection(told), split, name))
     assert row.state == DatasetState.READY, row.error
     return row
 
@@ -99,7 +99,7 @@ def test_halves_are_those_alike_in_topic_and_tools_and_the_set_stays_out() -> No
     assert len(drawn(likeness={"part": "most"} | told, environment_count=1)) == 1
     row = frozen(likeness={"part": "most"} | told)
     assert {one.environment for one in read_rows(row, "train")} == {"test:shelf-1", "test:shelf-3"}
-    report = manifest_of(row).report
+    report = get_manifest(row).report
     assert report is not None
     assert report.environments_to_choose_from == 4
     assert ("Likeness", "the half most alike to the source elsewhere, in topic and tools") in report.words
@@ -112,7 +112,7 @@ def test_many_environments_are_compared_when_it_is_frozen(monkeypatch: pytest.Mo
     make_tasks(4, 1)
     make_environment("given", source="elsewhere")
     monkeypatch.setattr("webapp.datasets.choice.resolved.COMPARED_AT_ONCE", 3)
-    preview = look(choice_of({"likeness": {"part": "least", "source": "elsewhere"}}), WHOLE)
+    preview = build_preview(parse_selection({"likeness": {"part": "least", "source": "elsewhere"}}), WHOLE)
     assert preview.later == "Which of 4 environments are the least alike is found when it is frozen."
     assert preview.usable == 4
 
@@ -120,19 +120,19 @@ def test_many_environments_are_compared_when_it_is_frozen(monkeypatch: pytest.Mo
 def test_environments_of_another_dataset_stay_out() -> None:
     make_tasks(4, 2)
     sft = frozen(environment_count=2, name="What SFT saw")
-    choice = choice_of({"apart_from": (sft.public_id,)})
-    preview = look(choice, WHOLE)
+    choice = parse_selection({"apart_from": (sft.public_id,)})
+    preview = build_preview(choice, WHOLE)
     assert preview.left_out == {"Its environment is in the dataset What SFT saw": 4}
     assert preview.apart == ("Apart from What SFT saw: its 2 environments stay out.",)
     rl = frozen(apart_from=(sft.public_id,))
-    names = [held_names(row).environments for row in (sft, rl)]
+    names = [load_held_names(row).environments for row in (sft, rl)]
     assert [len(held) for held in names] == [2, 2]
     assert not names[0] & names[1]
-    manifest = manifest_of(rl)
+    manifest = get_manifest(rl)
     assert manifest.report is not None
     assert [one.dataset for one in manifest.report.apart] == [sft.public_id]
     assert manifest.sentence == "4 tasks, nothing held out; no environment of 'What SFT saw' in it"
-    assert ("Kept apart", "no environment of What SFT saw") in words(choice)
+    assert ("Kept apart", "no environment of What SFT saw") in describe_selection(choice)
     # What is drawn is drawn of the others.
     assert len(drawn(apart_from=(sft.public_id,), environment_count=2)) == 2
     assert not set(drawn(apart_from=(sft.public_id,), environment_count=4)) & set(drawn(environment_count=2))
@@ -159,14 +159,14 @@ def test_a_split_by_behaviour_keeps_together_what_asks_the_same() -> None:
     for number, task in enumerate(tasks[:-1]):
         ask(task, f"Open Ada's box, number {number % 4}.")
     split = Split(unit="behaviour", test_share=0.5, seed=0)
-    preview = look(choice_of({}), split)
+    preview = build_preview(parse_selection({}), split)
     row = frozen(split)
     assert (row.train_rows, row.test_rows) == (preview.sides.train_rows, preview.sides.test_rows)
     assert row.left_out == preview.left_out == {NO_REFERENCE: 1}
     sides = [{one.behaviour for one in read_rows(row, side)} for side in ("train", "test")]  # type: ignore[arg-type]
     assert not sides[0] & sides[1]
     assert len(sides[0] | sides[1]) == 4
-    assert "split by behaviour" in manifest_of(row).sentence
+    assert "split by behaviour" in get_manifest(row).sentence
 
 
 def test_tasks_and_trajectories_by_approval() -> None:
@@ -174,11 +174,11 @@ def test_tasks_and_trajectories_by_approval() -> None:
     (kept,) = attempts(approved, "solved")
     attempts(draft, "solved")
     approve(approved)
-    assert list(tasks_of(choice_of({"approval": "approved"}))) == [approved]
-    assert list(tasks_of(choice_of({"approval": "draft"}))) == [draft]
-    found = trajectories_of(choice_of({"kind": "trajectories", "approval": "approved"}))
+    assert list(select_tasks(parse_selection({"approval": "approved"}))) == [approved]
+    assert list(select_tasks(parse_selection({"approval": "draft"}))) == [draft]
+    found = select_trajectories(parse_selection({"kind": "trajectories", "approval": "approved"}))
     assert list(found) == [kept]
-    report = manifest_of(frozen()).report
+    report = get_manifest(frozen()).report
     assert report is not None
     assert report.approval == {"approved": 1, "draft": 1}
 
@@ -197,12 +197,12 @@ def test_a_form_takes_approved_tasks_where_there_are_some() -> None:
     assert "6 tasks match" in text(client.get(NEW, {"approval": "any"}))
     client.post(NEW, fields(page))
     assert Dataset.objects.get().selection["approval"] == "approved"
-    assert form_of(None, QueryDict("kind=trajectories")).choice.approval == ""
+    assert build_dataset_form(None, QueryDict("kind=trajectories")).choice.approval == ""
 
 
 def test_what_is_not_there_is_refused_by_name() -> None:
     make_tasks(1, 1)
-    freezing = services.create_dataset(None, choice_of({}), WHOLE, "Later")
+    freezing = services.create_dataset(None, parse_selection({}), WHOLE, "Later")
     for told, why in [
         ({"apart_from": ("ds-nothing",)}, r"selection\.apart_from: there is no dataset 'ds-nothing'"),
         ({"apart_from": (freezing.public_id,)}, r"Later.*is freezing; name a frozen one"),
@@ -210,9 +210,9 @@ def test_what_is_not_there_is_refused_by_name() -> None:
         ({"likeness": {"part": "most"}}, "name one set to compare with"),
     ]:
         with pytest.raises(InputError, match=why):
-            services.create_dataset(None, choice_of(told), WHOLE)
+            services.create_dataset(None, parse_selection(told), WHOLE)
     client = Client()
     client.force_login(person("researcher", "ruth"))
     page = client.get(NEW, {"likeness_part": "most", "likeness_to": "source:nowhere"})
     assert "no environment of the set to compare with is here" in text(page)
-    assert isinstance(resolve(choice_of({}), WHOLE), ResolvedSelection)
+    assert isinstance(resolve_selection(parse_selection({}), WHOLE), ResolvedSelection)

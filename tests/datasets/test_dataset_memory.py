@@ -20,7 +20,7 @@ def test_memory_does_not_grow_with_the_rows() -> None:
         lines = [talk(number)[:-1] + b', "category": "' + b"c" * 150 + b'"}' for number in range(rows)]
         file = uploaded_file(lines, report={"rows": rows})
         del lines
-        row = services.uploaded(None, file)
+        row = services.create_file_dataset(None, file)
         tracemalloc.start()
         assert carry_out(row).train_rows == rows
         peak = tracemalloc.get_traced_memory()[1]

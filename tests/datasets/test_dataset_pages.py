@@ -31,7 +31,7 @@ from tests.training_data.test_export import solving, store
 from training.dataset import Split
 from webapp.datasets import row_page, services
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
-from webapp.datasets.selection import choice_of
+from webapp.datasets.selection import parse_selection
 from webapp.datasets.storage import read_rows
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
@@ -64,7 +64,7 @@ def fields(answer: Any) -> dict[str, Any]:
 
 def frozen(**told: Any) -> Dataset:
     split = told.pop("split", Split(test_share=0))
-    return carry_out(services.create_dataset(None, choice_of(told), split))
+    return carry_out(services.create_dataset(None, parse_selection(told), split))
 
 
 def page_of(row: Dataset) -> str:
@@ -223,7 +223,7 @@ def test_rows_lead_to_their_task_and_those_of_a_file_nowhere(client: Client) -> 
     assert reverse("scenarios:task", args=[task.pk]) in page.content.decode()
     line = json.loads(talk(1)) | {"id": f"revision:{task.current_id}"}
     file = uploaded_file([json.dumps(line).encode()])
-    page = client.get(page_of(carry_out(services.uploaded(None, file))))
+    page = client.get(page_of(carry_out(services.create_file_dataset(None, file))))
     assert reverse("scenarios:task", args=[task.pk]) not in page.content.decode()
     assert "Hello 1" in text(page)
 
@@ -260,7 +260,7 @@ def test_hostile_text_is_shown_and_does_nothing(client: Client) -> None:
 
 def test_while_it_is_frozen_the_page_says_so_and_then_reloads(client: Client) -> None:
     make_tasks(1, 1)
-    row = services.create_dataset(None, choice_of({}), Split(test_share=0))
+    row = services.create_dataset(None, parse_selection({}), Split(test_share=0))
     assert "Being frozen" in text(client.get(page_of(row)))
     live = reverse("datasets:live", args=[row.public_id])
     assert "HX-Refresh" not in client.get(live).headers

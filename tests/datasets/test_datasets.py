@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from synthesis.errors import FormatError, InputError
 from synthesis.rollout import Plan, ReferencePolicy, run_attempts
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.datasets.dataset_support import (
     add_task,
     attempts,
@@ -34,14 +34,14 @@ from webapp.claims import StaleClaim
 from webapp.datasets import freeze_job, queries, row_names, row_source, services
 from webapp.datasets.choice.resolved import ResolvedSelection
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.selection import choice_of
-from webapp.datasets.storage import files_of, folder_of, open_file, read_rows, sentence_of
+from webapp.datasets.selection import parse_selection
+from webapp.datasets.storage import get_sentence, list_dataset_files, open_file, open_folder, read_rows
 from webapp.jobs import services as jobs
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.models import Job, JobState
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.trajectories.rollouts.plans import task_of
+from webapp.trajectories.rollouts.plans import build_rollout_task
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +50,7 @@ WHOLE = Split(test_share=0)
 
 
 def made(split: Split = WHOLE, name: str = "", **told: Any) -> Dataset:
-    return carry_out(services.create_dataset(None, choice_of(told), split, name))
+    return carry_out(services.create_dataset(None, parse_selection(told), split, name))
 
 
 def test_tasks_become_rows_that_are_attempted_as_rollouts_here_attempt_them() -> None:
@@ -61,7 +61,7 @@ def test_tasks_become_rows_that_are_attempted_as_rollouts_here_attempt_them() ->
     (one,) = read_rows(row, "train")
     assert isinstance(one, TaskRow)
     assert one.id == f"revision:{task.current.pk}"
-    assert one.rollout == task_of(task.current).model_copy(update={"key": one.id})
+    assert one.rollout == build_rollout_task(task.current).model_copy(update={"key": one.id})
     assert (one.environment, one.task, one.category) == ("test:shelf", f"test:{task.key}", "Storage")
     assert one.scenario == task.current.scenario.initial_id[:16]
 
@@ -75,7 +75,7 @@ def test_a_row_can_be_attempted_and_earns_its_reward() -> None:
 
     async def act() -> float | None:
         plan = Plan(one.rollout, ReferencePolicy(REFERENCE))
-        (attempt,) = [each async for each in run_attempts(default_sandbox(), [plan])]
+        (attempt,) = [each async for each in run_attempts(get_default_sandbox(), [plan])]
         assert attempt.key == one.id
         return attempt.reward.reward if attempt.reward else None
 
@@ -87,16 +87,18 @@ def test_files_are_what_the_manifest_says_and_what_a_trainer_reads() -> None:
     row = made(BY_TASK, name="Shelves")
     assert row.train_rows + row.test_rows == 12
     assert row.environments == 3
-    assert sentence_of(row).startswith(f"{row.train_rows} tasks to learn from, {row.test_rows} held out; split by task")
-    for told in files_of(row):
+    assert get_sentence(row).startswith(
+        f"{row.train_rows} tasks to learn from, {row.test_rows} held out; split by task"
+    )
+    for told in list_dataset_files(row):
         with open_file(row, told.path) as file:
             content = file.read()
         assert (len(content), hashlib.sha256(content).hexdigest()) == (told.bytes, told.sha256)
-    with folder_of(row) as folder:
+    with open_folder(row) as folder:
         manifest = frozen.read_manifest(folder)
         learnt, held = list(frozen.read_rows(folder, "train")), list(frozen.read_rows(folder, "test"))
     assert manifest.sha256 == row.sha256
-    assert manifest.selection == choice_of({}).model_dump(mode="json")
+    assert manifest.selection == parse_selection({}).model_dump(mode="json")
     assert len(learnt) == row.train_rows
     assert not {one.task for one in learnt if one.environment == "test:shelf-0"} & {
         one.task for one in held if one.environment == "test:shelf-0"
@@ -108,10 +110,10 @@ def test_the_same_selection_gives_the_same_hash_and_says_so() -> None:
     make_tasks(2, 2)
     first, second = made(BY_TASK, name="First"), made(BY_TASK, name="Second")
     assert first.sha256 == second.sha256
-    assert list(queries.twins_of(second)) == [first]
+    assert list(queries.list_twin_datasets(second)) == [first]
     other = made(BY_TASK.model_copy(update={"seed": 5}))
     assert other.sha256 != first.sha256
-    assert not queries.twins_of(other)
+    assert not queries.list_twin_datasets(other)
 
 
 def test_a_frozen_dataset_keeps_its_content_when_the_task_changes() -> None:
@@ -145,7 +147,7 @@ def test_an_empty_selection_fails_with_words_and_keeps_no_file() -> None:
     assert "the selection is empty" in failed(row)
     assert not row.stored
     with pytest.raises(InputError, match="not ready"):
-        files_of(row)
+        list_dataset_files(row)
 
 
 def test_a_selection_of_which_all_is_left_out_says_why() -> None:
@@ -195,10 +197,10 @@ def test_a_trajectory_without_a_stored_conversation_is_left_out() -> None:
 
 def test_names_keep_apart_what_they_cannot_spell() -> None:
     long, other = "a" * 300, "a" * 299 + "b"
-    assert row_names.named("short:name") == "short:name"
-    assert len(row_names.named(long)) <= 200
-    assert row_names.named(long) != row_names.named(other)
-    assert "\n" not in row_names.named("two\nlines")
+    assert row_names.to_row_name("short:name") == "short:name"
+    assert len(row_names.to_row_name(long)) <= 200
+    assert row_names.to_row_name(long) != row_names.to_row_name(other)
+    assert "\n" not in row_names.to_row_name("two\nlines")
 
 
 def test_reading_tasks_takes_as_many_queries_a_chunk_however_many_are_left_out() -> None:
@@ -208,11 +210,11 @@ def test_reading_tasks_takes_as_many_queries_a_chunk_however_many_are_left_out()
     for number in range(3):
         add_task(version, f"u{number}", checks=False)
     with CaptureQueriesContext(connection) as few:
-        assert not list(row_source.rows_of(ResolvedSelection(choice_of({})), row_source.LeftOut()))
+        assert not list(row_source.iter_selection_rows(ResolvedSelection(parse_selection({})), row_source.LeftOut()))
     for number in range(3, 12):
         add_task(version, f"u{number}", checks=False)
     with CaptureQueriesContext(connection) as many:
-        assert not list(row_source.rows_of(ResolvedSelection(choice_of({})), row_source.LeftOut()))
+        assert not list(row_source.iter_selection_rows(ResolvedSelection(parse_selection({})), row_source.LeftOut()))
     assert len(many) == len(few)
 
 
@@ -220,7 +222,7 @@ def test_rows_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     make_tasks(1, 6)
     monkeypatch.setattr(row_source, "TASKS", 2)
     looked: list[int] = []
-    rows = row_source.rows_of(ResolvedSelection(choice_of({})), row_source.LeftOut(), looked.append)
+    rows = row_source.iter_selection_rows(ResolvedSelection(parse_selection({})), row_source.LeftOut(), looked.append)
     next(rows)
     assert looked == []
     assert len(list(rows)) == 5
@@ -229,9 +231,9 @@ def test_rows_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cancelled_job_leaves_a_failed_dataset_and_no_files() -> None:
     make_tasks(1, 3)
-    row = services.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, parse_selection({}), WHOLE)
     context = context_of(row)
-    jobs.cancel(context.job_id)
+    jobs.cancel_job(context.job_id)
     with pytest.raises(Cancelled):
         freeze_job.freeze_dataset(context)
     row.refresh_from_db()
@@ -241,9 +243,9 @@ def test_a_cancelled_job_leaves_a_failed_dataset_and_no_files() -> None:
 
 
 def test_a_job_that_was_cancelled_before_it_began_fails_its_dataset() -> None:
-    row = services.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, parse_selection({}), WHOLE)
     assert row.job_id is not None
-    jobs.cancel(row.job_id)
+    jobs.cancel_job(row.job_id)
     row.refresh_from_db()
     assert row.state == DatasetState.FAILED
 
@@ -253,13 +255,13 @@ def test_a_failed_freeze_can_be_tried_again() -> None:
     failed(row)
     make_tasks(1, 2)
     assert row.job_id is not None
-    assert jobs.retry(row.job_id)
+    assert jobs.retry_job(row.job_id)
     assert carry_out(row).state == DatasetState.READY
 
 
 def test_a_lost_worker_s_attempt_is_made_again_and_its_stale_end_writes_nothing() -> None:
     make_tasks(1, 2)
-    row = services.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, parse_selection({}), WHOLE)
     stale = context_of(row)
     Job.objects.filter(pk=row.job_id).update(state=JobState.QUEUED)
     again = carry_out(row)
@@ -279,11 +281,11 @@ def test_a_database_that_goes_away_fails_no_dataset_and_so_no_job_that_waits_for
         raise OperationalError("the connection is closed") from psycopg.OperationalError("the connection is closed")
 
     make_tasks(1, 2)
-    row = services.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, parse_selection({}), WHOLE)
     with monkeypatch.context() as patch:
-        patch.setattr(freeze_job, "_freeze", away)
+        patch.setattr(freeze_job, "_freeze_rows", away)
         assert carry_out(row).state == DatasetState.FREEZING
-    jobs.reap()
+    jobs.reap_jobs()
     assert carry_out(row).state == DatasetState.READY
 
 
@@ -298,27 +300,27 @@ def test_a_dataset_is_archived_unless_an_open_job_uses_it() -> None:
     user = person("researcher")
     job = job_on(other, evaluation=row)
     with pytest.raises(InputError, match=job.public_id):
-        services.archive(user, row)
+        services.archive_dataset(user, row)
     TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.SUCCEEDED)
-    assert services.archive(user, row).archived
+    assert services.archive_dataset(user, row).archived
     assert AuditEntry.objects.filter(action="dataset.archive", object_id=str(row.pk)).count() == 1
     with pytest.raises(InputError, match="is archived"):
-        services.dataset_of(row.public_id, user)
+        services.get_dataset_for_job(row.public_id, user)
     assert list(read_rows(row, "train"))
-    assert not services.restore(user, row).archived
-    assert services.dataset_of(row.public_id, user) == row
+    assert not services.restore_dataset(user, row).archived
+    assert services.get_dataset_for_job(row.public_id, user) == row
 
 
 def test_a_dataset_that_is_being_frozen_is_not_archived() -> None:
-    row = services.create_dataset(None, choice_of({}), WHOLE)
+    row = services.create_dataset(None, parse_selection({}), WHOLE)
     with pytest.raises(InputError, match="being frozen"):
-        services.archive(None, row)
+        services.archive_dataset(None, row)
 
 
 def test_a_damaged_file_is_found_when_it_is_read() -> None:
     make_tasks(1, 2)
     row = made()
-    with folder_of(row) as folder:
+    with open_folder(row) as folder:
         Path(folder / "train.jsonl").write_text('{"no": "row"}\n')
     with pytest.raises(FormatError, match=r"train\.jsonl line 1"):
         list(read_rows(row, "train"))
@@ -337,7 +339,7 @@ def test_creating_is_one_act() -> None:
 
     def make() -> None:
         with transaction.atomic():
-            services.create_dataset(person(), choice_of({}), WHOLE)
+            services.create_dataset(person(), parse_selection({}), WHOLE)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -350,6 +352,6 @@ def test_the_command_freezes_and_says_what_came_of_it(capsys: pytest.CaptureFixt
     make_tasks(2, 2)
     call_command("freeze_dataset", source="test", unit="task", test_share=0.5, seed=1)
     row = Dataset.objects.get()
-    assert capsys.readouterr().out.startswith(f"{row.public_id}: {sentence_of(row)}")
+    assert capsys.readouterr().out.startswith(f"{row.public_id}: {get_sentence(row)}")
     with pytest.raises(CommandError, match="the selection is empty"):
         call_command("freeze_dataset", source="nowhere")

@@ -135,6 +135,19 @@ def test_a_file_becomes_a_dataset(researcher: Program) -> None:
     assert (made["source"], made["file"], made["train_rows"]) == ("file", file.public_id, 3)
 
 
+def test_a_file_that_the_split_does_not_fit_is_refused_at_once(researcher: Program) -> None:
+    """Rows as OpenAI has them name nothing that could be split by."""
+    said = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}]}'
+    bare = uploaded_file([said], report={"rows": 1})
+    found = problem(researcher.post("/datasets", {"file": bare.public_id}), 422)
+    assert "has no `environment`, by which this dataset is to be split" in found["detail"]
+    assert "a test share of 0" in found["detail"]
+    few = uploaded_file([talk(0)], report={"rows": 1})
+    found = problem(researcher.post("/datasets", {"file": few.public_id}), 422)
+    assert "Take another: a share of 0, which holds nothing out" in found["detail"]
+    assert not Dataset.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [

@@ -17,10 +17,10 @@ from tests.training_data.test_export import solving, store
 from training.dataset import Split
 from webapp.datasets import freeze_job, services
 from webapp.datasets.evidence import executions
-from webapp.datasets.evidence.near_duplicates import listed_pairs
+from webapp.datasets.evidence.near_duplicates import load_listed_pairs
 from webapp.datasets.models import Dataset, DatasetState, RowExecution
-from webapp.datasets.selection import choice_of
-from webapp.datasets.storage import manifest_of, read_rows
+from webapp.datasets.selection import parse_selection
+from webapp.datasets.storage import get_manifest, read_rows
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import TaskRevision
@@ -32,13 +32,13 @@ WHOLE = Split(test_share=0)
 
 
 def frozen(split: Split = WHOLE, **told: Any) -> Dataset:
-    row = carry_out(services.create_dataset(None, choice_of(told), split))
+    row = carry_out(services.create_dataset(None, parse_selection(told), split))
     assert row.state == DatasetState.READY, row.error
     return row
 
 
 def executed(row: Dataset) -> dict[str, int]:
-    report = manifest_of(row).report
+    report = get_manifest(row).report
     assert report is not None
     assert report.executed is not None
     return {name: number for name, number in report.executed.model_dump().items() if number}
@@ -88,7 +88,7 @@ def test_a_task_whose_reference_does_not_solve_it_is_left_out() -> None:
 def test_what_was_executed_before_a_job_was_lost_is_not_executed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     task = make_task()
     store(task, solving(), copies=6)
-    row = services.create_dataset(None, choice_of({"kind": "trajectories"}), WHOLE)
+    row = services.create_dataset(None, parse_selection({"kind": "trajectories"}), WHOLE)
     monkeypatch.setattr(executions, "WRITTEN", 1)
     monkeypatch.setattr(executions, "AT_ONCE", 1)
     really, calls = executions.execute_run, []
@@ -114,7 +114,7 @@ def test_what_was_executed_before_a_job_was_lost_is_not_executed_again(monkeypat
 def test_what_was_executed_is_executed_again_once_it_changed() -> None:
     task = make_task()
     run = store(task, solving())
-    row = services.create_dataset(None, choice_of({"kind": "trajectories"}), WHOLE)
+    row = services.create_dataset(None, parse_selection({"kind": "trajectories"}), WHOLE)
     RowExecution.objects.create(dataset=row, row=f"trajectory:{run.pk}", basis="of another end", verdict="differs")
     assert executed(carry_out(row)) == {"executed": 1}
 
@@ -139,15 +139,15 @@ def test_near_duplicates_between_the_sides_are_listed() -> None:
         alike = {f"revision:{task.current_id}" for task in tasks[:3]}
         if 0 < len(held & alike) < 3:
             break
-    pairs = listed_pairs(row)
+    pairs = load_listed_pairs(row)
     assert {pair.held_out.id for pair in pairs} == held & alike
     assert {pair.learnt.id for pair in pairs} <= alike - held
     assert all(pair.similarity >= 0.9 for pair in pairs)
-    near = manifest_of(row).report.near_duplicates  # type: ignore[union-attr]
+    near = get_manifest(row).report.near_duplicates  # type: ignore[union-attr]
     assert near is not None
     assert (near.rows, near.listed) == (len(pairs), len(pairs))
     told = f"{near.rows} held out {'is' if near.rows == 1 else 'are'} nearly the same as one to learn from"
-    assert manifest_of(row).sentence.endswith(told)
+    assert get_manifest(row).sentence.endswith(told)
     client, vera = Client(), person("viewer", "vera")
     client.force_login(vera)
     page = client.get(reverse("datasets:near_duplicates", args=[row.public_id]))
@@ -160,12 +160,14 @@ def test_near_duplicates_between_the_sides_are_listed() -> None:
 
 def test_a_file_s_rows_are_compared_and_nothing_of_them_executed() -> None:
     file = uploaded_file([talk(number) for number in range(12)])
-    row = carry_out(services.uploaded(None, file, Split(unit="environment", test_share=0.5, seed=0), licence="mit"))
-    report = manifest_of(row).report
+    row = carry_out(
+        services.create_file_dataset(None, file, Split(unit="environment", test_share=0.5, seed=0), licence="mit")
+    )
+    report = get_manifest(row).report
     assert report is not None
     assert (report.executed, report.licence) == (None, "mit")
     assert report.near_duplicates is not None
     assert report.near_duplicates.compared == 12
-    whole = manifest_of(carry_out(services.uploaded(None, file))).report
+    whole = get_manifest(carry_out(services.create_file_dataset(None, file))).report
     assert whole is not None
     assert whole.near_duplicates is None

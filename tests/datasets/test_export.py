@@ -16,20 +16,22 @@ import yaml
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from synthesis.errors import FormatError, InputError
-from tests.datasets.dataset_support import carry_out, make_tasks
+from tests.datasets.dataset_support import add_task, carry_out, make_environment, make_tasks
 from tests.fixtures.dataset_seed import frozen, spoken, trajectory_rows
+from tests.fixtures.pages_seed import person
 from training.dataset import Row, Split, TrajectoryRow, parse_line
 from webapp.datasets import services as datasets
 from webapp.datasets.export import export_job, services
 from webapp.datasets.export.files import write_files
 from webapp.datasets.models import Dataset, DatasetExport, ExportState
-from webapp.datasets.selection import choice_of
+from webapp.datasets.selection import parse_selection
 from webapp.datasets.storage import open_file
 from webapp.errors import Conflict
 from webapp.jobs import services as jobs
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
 
 pytestmark = pytest.mark.django_db
@@ -44,9 +46,9 @@ def talks() -> Dataset:
 def run(export: DatasetExport) -> DatasetExport:
     """Its job, as a worker does it."""
     assert export.job_id is not None
-    claimed = jobs.claim(export.job_id, "a test")
+    claimed = jobs.claim_job(export.job_id, "a test")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     return DatasetExport.objects.select_related("dataset", "job").get(pk=export.pk)
 
 
@@ -167,7 +169,7 @@ def test_sharegpt_and_envscaler_say_what_the_rows_say(talks: Dataset, tmp_path: 
 
 def test_tasks_leave_as_prompts_with_the_whole_task_and_in_no_other_form(tmp_path: Path) -> None:
     make_tasks(2, 2)
-    dataset = carry_out(datasets.create_dataset(None, choice_of({"kind": "tasks"}), Split(test_share=0), "tasks"))
+    dataset = carry_out(datasets.create_dataset(None, parse_selection({"kind": "tasks"}), Split(test_share=0), "tasks"))
     (tmp_path / "made").mkdir()
     write_files(dataset, "trl", "parquet", tmp_path / "made")
     rows = pq.read_table(tmp_path / "made" / "train.parquet").to_pylist()
@@ -205,7 +207,7 @@ def test_an_export_is_made_once_and_found_again(talks: Dataset) -> None:
 
 def test_a_card_says_what_was_frozen_and_names_the_splits(tmp_path: Path) -> None:
     make_tasks(4, 2)
-    choice = choice_of({"kind": "tasks", "source": "test"})
+    choice = parse_selection({"kind": "tasks", "source": "test"})
     split = Split(unit="task", test_share=0.5, seed=1)
     dataset = carry_out(datasets.create_dataset(None, choice, split, "Boxes | <b>", "apache-2.0"))
     told = write_files(dataset, "trl", "parquet", tmp_path)
@@ -227,6 +229,23 @@ def test_a_card_says_what_was_frozen_and_names_the_splits(tmp_path: Path) -> Non
         "train.parquet", "test.parquet", "near_duplicates.json", "README.md"
     }  # fmt: skip
     assert manifest["dataset"]["report"]["licence"] == "apache-2.0"
+
+
+def test_a_card_and_a_page_say_what_judges_the_tasks_and_which_are_weak(client: Client, tmp_path: Path) -> None:
+    version = make_environment("shelf")
+    for number in range(3):
+        add_task(version, f"t{number}", facts=("It is open.",) if number else ())
+    choice = parse_selection({"kind": "tasks", "source": "test"})
+    dataset = carry_out(datasets.create_dataset(None, choice, Split(unit="task", test_share=0), "Boxes"))
+    assert dataset.manifest["report"]["verifiers"] == {"checks": 3}
+    write_files(dataset, "trl", "jsonl", tmp_path)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "Tasks by what judges them: 3 by checks." in card
+    assert "**Weak** (`contains`): in 2 of the tasks a check looks for a text in what was said" in card
+    assert "for GRPOTrainer and" in card
+    client.force_login(person("researcher"))
+    page = client.get(f"/training/datasets/{dataset.public_id}/").content.decode()
+    assert "2 weak: a substring of what was said" in page
 
 
 def test_rows_that_were_chosen_here_and_never_executed_again_do_not_leave(talks: Dataset, tmp_path: Path) -> None:
@@ -254,10 +273,10 @@ def test_a_dataset_that_was_tampered_with_is_not_exported(talks: Dataset) -> Non
 def test_a_stopped_export_leaves_nothing(talks: Dataset) -> None:
     export, _ = services.start_export(None, talks, "trl", "parquet")
     assert export.job_id is not None
-    claimed = jobs.claim(export.job_id, "a test")
+    claimed = jobs.claim_job(export.job_id, "a test")
     assert claimed is not None
     Job.objects.filter(pk=export.job_id).update(cancel_requested=True)
-    perform(claimed)
+    execute_job(claimed)
     export.refresh_from_db()
     assert (export.state, export.stored) == (ExportState.FAILED, "")
     assert "stopped" in export.error
@@ -270,7 +289,7 @@ def test_a_full_disk_begins_it_again(talks: Dataset, monkeypatch: pytest.MonkeyP
 
     export, _ = services.start_export(None, talks, "trl", "jsonl")
     with monkeypatch.context() as patched:
-        patched.setattr(export_job, "pack", full)
+        patched.setattr(export_job, "pack_folder", full)
         waiting = run(export)
     assert waiting.job is not None
     assert (waiting.state, waiting.job.state) == (ExportState.MAKING, JobState.QUEUED)
@@ -283,7 +302,7 @@ def test_old_archives_are_cleared_and_one_can_be_deleted(talks: Dataset, monkeyp
     new = made(talks, "sharegpt")
     old.refresh_from_db()
     assert (old.state, old.stored, bool(old.sha256)) == (ExportState.CLEARED, "", True)
-    assert services.is_there(new)
+    assert services.has_archive(new)
     assert services.drop_export(None, new).state == ExportState.CLEARED
     assert not default_storage.exists(new.stored)
     waiting, _ = services.start_export(None, talks, "envscaler", "jsonl")

@@ -22,7 +22,7 @@ from webapp.datasets import file_uploads
 from webapp.datasets import services as datasets
 from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.jobs import services as job_services
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
 
 pytestmark = pytest.mark.django_db
@@ -146,9 +146,9 @@ def big(monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], content: bytes
     answer = send(headers, content, **fields)
     assert answer.json()["status"] == "uploaded"
     row = StoredFile.objects.get()
-    job = job_services.claim(Job.objects.get(kind=file_uploads.KIND).pk, "a test")
+    job = job_services.claim_job(Job.objects.get(kind=file_uploads.KIND).pk, "a test")
     assert job is not None
-    perform(job)
+    execute_job(job)
     row.refresh_from_db()
     return row
 
@@ -198,11 +198,11 @@ def test_lines_that_cannot_be_used_are_left_out_where_that_is_chosen(headers: di
 
 def test_a_dataset_says_how_many_lines_of_its_file_were_left_out(headers: dict[str, str]) -> None:
     row = StoredFile.objects.get(public_id=send(headers, BAD_LINES + GOOD, bad_lines="leave_out").json()["id"])
-    made = datasets.uploaded(None, row)
+    made = datasets.create_file_dataset(None, row)
     assert made.job is not None
-    job = job_services.claim(made.job.pk, "a test")
+    job = job_services.claim_job(made.job.pk, "a test")
     assert job is not None
-    perform(job)
+    execute_job(job)
     made.refresh_from_db()
     assert (made.state, made.train_rows, made.left_out) == (
         "ready",
@@ -226,14 +226,14 @@ def test_bad_lines_of_a_large_file_are_left_out_by_its_job(
 def test_a_large_file_deleted_while_it_is_checked_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, headers: dict[str, str]
 ) -> None:
-    checked = file_uploads._checked
+    checked = file_uploads._check_file
 
     def deleted_meanwhile(row: StoredFile, file: Any) -> Any:
         report = checked(row, file)
         StoredFile.objects.filter(pk=row.pk).update(deleted_at=row.created_at)
         return report
 
-    monkeypatch.setattr(file_uploads, "_checked", deleted_meanwhile)
+    monkeypatch.setattr(file_uploads, "_check_file", deleted_meanwhile)
     row = big(monkeypatch, headers, BAD_LINES + GOOD, bad_lines="leave_out")
     assert not [name for name in kept() if row.public_id in name]
 

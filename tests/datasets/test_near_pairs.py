@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from webapp.datasets.evidence.near_pairs import NearPair, near_pairs
+from webapp.datasets.evidence.near_pairs import NearPair, find_near_pairs
 
 WORDS = [
     f"{first}{last}" for first in ("box", "shelf", "ship", "crane", "ticket", "room") for last in "abcdefghijklmno"
@@ -16,7 +16,7 @@ def text(luck: random.Random) -> str:
 
 
 def found(asked: list[str], others: list[str], threshold: float = 0.9) -> list[NearPair]:
-    return near_pairs(
+    return find_near_pairs(
         lambda numbers: [asked[number] for number in numbers],
         len(asked),
         lambda numbers: [others[number] for number in numbers],

@@ -26,9 +26,9 @@ from webapp.accounts.models import Role
 from webapp.datasets import services as datasets
 from webapp.datasets.export import services
 from webapp.datasets.export.files import write_files
-from webapp.datasets.export.package import package_of
+from webapp.datasets.export.package import get_package_id
 from webapp.datasets.models import Dataset, DatasetExport
-from webapp.datasets.selection import choice_of
+from webapp.datasets.selection import parse_selection
 from webapp.datasets.storage import open_file
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +39,7 @@ HOSTILE = 'Boxes """ <b>\n---'
 def tasks() -> Dataset:
     make_tasks(2, 2)
     split = Split(unit="task", test_share=0.5, seed=1)
-    return carry_out(datasets.create_dataset(None, choice_of({"kind": "tasks"}), split, HOSTILE, "apache-2.0"))
+    return carry_out(datasets.create_dataset(None, parse_selection({"kind": "tasks"}), split, HOSTILE, "apache-2.0"))
 
 
 def frozen_tasks(dataset: Dataset, side: str) -> list[TaskRow]:
@@ -55,11 +55,14 @@ def test_the_job_packs_a_wheel_that_holds_the_frozen_tasks(tasks: Dataset, tmp_p
     with zipfile.ZipFile(io.BytesIO(archive(export))) as opened:
         assert set(opened.namelist()) >= {wheel, "README.md", "manifest.json"}
         card, packed = opened.read("README.md").decode(), opened.read(wheel)
-    assert f"```sh\npip install ./{package_of(tasks).replace('-', '_')}-*.whl\nvf-eval {package_of(tasks)} " in card
+    assert (
+        f"```sh\npip install ./{get_package_id(tasks).replace('-', '_')}-*.whl\nvf-eval {get_package_id(tasks)} "
+        in card
+    )
     assert f"| train | {tasks.train_rows} |" in card
     with zipfile.ZipFile(io.BytesIO(packed)) as opened:
         opened.extractall(tmp_path)
-    module = package_of(tasks).replace("-", "_")
+    module = get_package_id(tasks).replace("-", "_")
     compile((tmp_path / module / "__init__.py").read_text(), "__init__.py", "exec")
     about = next(tmp_path.glob("*.dist-info")).joinpath("METADATA").read_text()
     head, readme = about.split("\n\n", 1)
@@ -111,7 +114,7 @@ def test_page_and_api_offer_it(tasks: Dataset, client: Client) -> None:
     made = run(DatasetExport.objects.get(form="verifiers"))
     assert made.format == "wheel", "the field beside it is of other forms"
     page = client.get(reverse("datasets:exports", args=[tasks.public_id])).content.decode()
-    assert f"vf-eval {package_of(tasks)} -m MODEL" in page
+    assert f"vf-eval {get_package_id(tasks)} -m MODEL" in page
     base = f"/datasets/{tasks.public_id}/exports"
     caller = program(researcher, "read", "train")
     found = caller.post(base, {"form": "verifiers"})

@@ -12,11 +12,11 @@ from django.test import Client
 
 from synthesis.contracts import Message
 from synthesis.errors import FormatError
-from synthesis.formats.sft import Conversation, Shape, records_of, spelled
-from synthesis.runtime import default_sandbox
+from synthesis.formats.sft import Conversation, Shape, build_sft_records, format_record_line
+from synthesis.runtime import get_default_sandbox
 from tests.datasets.test_export import archive, made
 from tests.fixtures import pages_seed
-from tests.fixtures.api import BASE, token_of
+from tests.fixtures.api import BASE, program, token_of
 from tests.fixtures.dataset_seed import frozen, trajectory_rows
 from tests.runs.job_support import tasks
 from tests.training_data.talks import TOOLS, called, talk
@@ -45,7 +45,7 @@ def meaning(row: TrajectoryRow) -> Any:
             m.content,
             m.reasoning_content,
             [(c.function.name, c.function.arguments) for c in m.tool_calls],
-            m.learnt,
+            m.is_learnt,
         )
         for m in spoken
     ]
@@ -58,9 +58,9 @@ def meaning(row: TrajectoryRow) -> Any:
 def test_rows_of_other_formats_mean_what_they_meant(name: Any, masked: bool, conversation: Conversation) -> None:
     shape = Shape(format=name, mask_history=masked)
     plain = shape.model_copy(update={"format": "trl"})
-    lines = [spelled(record).encode() for record in records_of(conversation, shape)]
+    lines = [format_record_line(record).encode() for record in build_sft_records(conversation, shape)]
     read = [parse_line(line, "trajectories") for line in lines]
-    expected = [TrajectoryRow.model_validate(record) for record in records_of(conversation, plain)]
+    expected = [TrajectoryRow.model_validate(record) for record in build_sft_records(conversation, plain)]
     assert [meaning(row) for row in read if isinstance(row, TrajectoryRow)] == [meaning(row) for row in expected]
     if masked:
         assert len(lines) == sum(message.role == "assistant" for message in conversation.messages)
@@ -121,7 +121,7 @@ def test_a_download_of_tasks_comes_in_again_as_a_file(tmp_path: Path) -> None:
 
 def test_an_export_in_atif_comes_in_to_be_read(tmp_path: Path) -> None:
     write_files(frozen(trajectory_rows(6), test_share=0), "atif", "jsonl", tmp_path)
-    told = import_file(default_sandbox(), (tmp_path / "train.jsonl").read_bytes(), "train.jsonl", 1 << 24)
+    told = import_file(get_default_sandbox(), (tmp_path / "train.jsonl").read_bytes(), "train.jsonl", 1 << 24)
     assert (told["created"], told["failed"]) == (6, [])
 
 
@@ -142,6 +142,8 @@ def test_one_bad_row_never_costs_the_good_ones(written: str, tmp_path: Path) -> 
     assert (export.state, export.rows) == ("ready", 4)
     assert export.job is not None
     assert export.job.result["left_out"] == 1
+    told_by_api = program(pages_seed.person("viewer")).get(f"/datasets/{dataset.public_id}/exports/{export.public_id}")
+    assert (told_by_api.json()["rows"], told_by_api.json()["left_out"]) == (4, 1)
     told = write_files(dataset, "sharegpt", "jsonl", tmp_path)
     assert (told.rows, told.left_out) == (4, 1)
     (named,) = json.loads((tmp_path / "manifest.json").read_text())["rows_left_out"]

@@ -7,23 +7,23 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from tests.datasets.dataset_support import add_task, attempts, make_environment, make_tasks
-from webapp.datasets.choice.words import title_of, words
-from webapp.datasets.selection import DatasetSelection, choice_of, tasks_of, trajectories_of
+from webapp.datasets.choice.words import build_selection_title, describe_selection
+from webapp.datasets.selection import DatasetSelection, parse_selection, select_tasks, select_trajectories
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db
 
 
 def found(**told: object) -> list[int]:
-    rows = tasks_of(choice_of(told))
+    rows = select_tasks(parse_selection(told))
     return sorted(rows.values_list("pk", flat=True))
 
 
 def runs(**told: object) -> list[int]:
-    return sorted(trajectories_of(choice_of({"kind": "trajectories", **told})).values_list("pk", flat=True))
+    return sorted(select_trajectories(parse_selection({"kind": "trajectories", **told})).values_list("pk", flat=True))
 
 
 def test_tasks_by_source_environment_audit_and_verifier() -> None:
@@ -39,13 +39,13 @@ def test_tasks_by_source_environment_audit_and_verifier() -> None:
     Task.objects.filter(pk=there.pk).update(verifier_kind="script")
     assert found(verifier="script") == [there.pk]
     assert found(verifier="checks") == [here[0].pk, here[1].pk]
-    assert ("Verifier", "Verification script") in words(choice_of({"verifier": "script"}))
+    assert ("Verifier", "Verification script") in describe_selection(parse_selection({"verifier": "script"}))
 
 
 def test_a_category_has_all_below_it() -> None:
     upper, lower, other = make_tasks(3, 1)
     paths = [("Health",), ("Health", "Clinics"), ("Healthy food",)]
-    nodes = place(paths)
+    nodes = place_paths(paths)
     for task, path in zip((upper, lower, other), paths, strict=True):
         Environment.objects.filter(pk=task.environment_id).update(node=nodes[path])
     assert found(category=nodes["Health",]) == [upper.pk, lower.pk]
@@ -136,7 +136,7 @@ def test_trajectories_of_tasks_in_a_band() -> None:
 )
 def test_what_does_not_fit_together_is_refused_by_name(said: dict[str, object], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        choice_of(said)
+        parse_selection(said)
 
 
 def test_a_choice_never_changes() -> None:
@@ -147,13 +147,22 @@ def test_a_choice_never_changes() -> None:
 
 def test_people_read_a_choice_in_words() -> None:
     (task,) = make_tasks(1, 1)
-    said = dict(words(choice_of({"environments": (task.environment_id,), "pass_low": 0.1, "pass_high": 0.9})))
+    said = dict(
+        describe_selection(parse_selection({"environments": (task.environment_id,), "pass_low": 0.1, "pass_high": 0.9}))
+    )
     assert said["Environments"] == "Shelf shelf-0"
     assert said["Solved share of a task"] == "0.1 to 0.9, of at least 1 judged attempt"
-    said = dict(words(choice_of({"kind": "trajectories", "reasoning": False, "mask_history": True, "actions": (3, 9)})))
+    said = dict(
+        describe_selection(
+            parse_selection({"kind": "trajectories", "reasoning": False, "mask_history": True, "actions": (3, 9)})
+        )
+    )
     assert said["Reasoning"] == "stripped"
     assert said["A row is"] == "one turn, the turns before it masked"
     assert said["Actions"] == "3 to 9"
-    assert dict(words(choice_of({"category": 10**9})))["Category"] == f"label {10**9}, which is gone"
-    assert title_of(DatasetSelection()) == "Tasks: all"
-    assert title_of(choice_of({"source": "starter", "audit": "green"})) == "Tasks: source starter, audit green"
+    assert dict(describe_selection(parse_selection({"category": 10**9})))["Category"] == f"label {10**9}, which is gone"
+    assert build_selection_title(DatasetSelection()) == "Tasks: all"
+    assert (
+        build_selection_title(parse_selection({"source": "starter", "audit": "green"}))
+        == "Tasks: source starter, audit green"
+    )

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.assessment.cases import CallSetting, execute
+from synthesis.assessment.cases import CallSetting, execute_call
 from synthesis.contracts import DEFAULT_NOW, Reference, ReferenceCall
 from synthesis.drafts import AssessmentDraft, ToolCase
 from synthesis.formats.files import Entry
@@ -15,9 +15,9 @@ from tests.fixtures.remembered import remembered
 from webapp.accounts.models import User
 from webapp.environments.assessment_services import save_assessment
 from webapp.environments.models import Environment, Tool
-from webapp.environments.services import program_of
-from webapp.review.decisions import DecisionChoice, decide
-from webapp.review.subjects import tag_of
+from webapp.environments.services import build_program
+from webapp.review.decisions import DecisionChoice, create_decision
+from webapp.review.subjects import build_entity_tag
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.importer import import_entries
@@ -169,7 +169,7 @@ def _run(name: str, calls: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
 def assessed(sandbox: Sandbox, made: SeedLibrary) -> None:
     """An assessment: a loan that should have been refused, one that is right, and one of a lot that is not there."""
     tool, state = made.tool, {"lots": LOTS, "loans": {}}
-    program = program_of(tool.version)
+    program = build_program(tool.version)
     tried = [
         ("negative", {"lot_id": "S-3", "packets": 3}, "fail", "Three of six leave three, and line 14 looks at six."),
         ("positive", {"lot_id": "S-1", "packets": 3}, "pass", "Lent, as the rule allows."),
@@ -177,7 +177,7 @@ def assessed(sandbox: Sandbox, made: SeedLibrary) -> None:
     ]
     cases = []
     for number, (kind, arguments, verdict, reason) in enumerate(tried):
-        done = execute(sandbox, program, CallSetting(state, number, DEFAULT_NOW), tool.name, arguments)
+        done = execute_call(sandbox, program, CallSetting(state, number, DEFAULT_NOW), tool.name, arguments)
         cases.append(
             ToolCase(
                 tool=tool.name,
@@ -204,10 +204,10 @@ def assessed(sandbox: Sandbox, made: SeedLibrary) -> None:
 
 def approve(user: User, task: Task, verdict: str = "approve") -> None:
     task = Task.objects.select_related("current", "audit").get(pk=task.pk)
-    decide(
+    create_decision(
         user,
         "task",
         task.pk,
         DecisionChoice(verdict, reasons=("too_easy",) if verdict != "approve" else ()),
-        tag_of("task", task),
+        build_entity_tag("task", task),
     )

@@ -20,13 +20,13 @@ from tests.fixtures.api import program
 from webapp.accounts.models import User
 from webapp.edits import services
 from webapp.edits.models import Edit
-from webapp.edits.stale_edit import stale_sides
+from webapp.edits.stale_edit import build_stale_sides
 from webapp.errors import ChangedMeanwhile
-from webapp.review.task_gate import obstacles
+from webapp.review.task_gate import list_obstacles
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import reference_of
-from webapp.trajectories.rollouts.services import obstacle
+from webapp.scenarios.references import find_reference
+from webapp.trajectories.rollouts.services import find_obstacle
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -120,7 +120,7 @@ def test_a_stale_draft_says_what_became_of_the_form_and_keeps_its_own_fields(
     save_edit(sandbox, theirs.author, theirs.pk, None)
     with pytest.raises(ChangedMeanwhile):
         save_edit(sandbox, person, mine.pk, None)
-    sides = stale_sides(services.find_edit(mine.pk), None)
+    sides = build_stale_sides(services.find_edit(mine.pk), None)
     assert [part.title for part in sides.theirs][:2] == ["Theirs: Answer form", "Theirs: Expected answer"]
     assert [part.title for part in sides.mine][:2] == ["Mine: Answer form", "Mine: Expected answer"]
     renewed = services.renew_base(person, mine.pk)
@@ -195,8 +195,8 @@ def test_a_home_of_the_last_version_marks_what_read_words_and_proposes_a_form(
     revision = TaskRevision.objects.get(pk=task.current_id)
     assert (task.superseded, other.superseded) == (True, False)
     assert "by says_number(), which" in revision.superseded
-    assert "This task is superseded." in obstacle(revision)
-    assert [one.code for one in obstacles(task)] == ["superseded"]
+    assert "This task is superseded." in find_obstacle(revision)
+    assert [one.code for one in list_obstacles(task)] == ["superseded"]
     assert list(made.runs("three")[0].scores.values()) == before
     listed = browser.get("/tasks/?review=superseded")
     assert [row.pk for row in listed.context["page"].rows] == [task.pk]
@@ -217,7 +217,7 @@ def test_a_home_of_the_last_version_marks_what_read_words_and_proposes_a_form(
     saved = made.task("three")
     assert (saved.superseded, saved.audit_state) == (False, "green")
     assert saved.current is not None
-    assert reference_of(saved.current).answer == '{"number": 11}'  # type: ignore[union-attr]
+    assert find_reference(saved.current).answer == '{"number": 11}'  # type: ignore[union-attr]
     assert TaskRevision.objects.get(pk=revision.pk).superseded == revision.superseded
 
 

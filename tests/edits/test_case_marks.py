@@ -11,10 +11,10 @@ from django.test import Client
 from tests.edits.seed import RIGHT, WRONG, assessed
 from tests.review import seed
 from webapp.edits import services
-from webapp.edits.case_runs import assessment_of
-from webapp.edits.forecasts import work_out
+from webapp.edits.case_runs import find_assessment
+from webapp.edits.forecasts import compute_forecast
 from webapp.edits.models import Edit
-from webapp.edits.proposals import editable_source
+from webapp.edits.proposals import get_editable_source
 from webapp.edits.saved_edit import save_edit
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.jobs.models import Job, JobState
@@ -55,7 +55,7 @@ def test_a_run_on_the_draft_marks_the_desks_cases_and_groups_and_tells_what_brok
     shown = Assessment.objects.get().pk
     assert f'name="marks" value="{shown}"' in pane
     edit = Edit.objects.get()
-    text, _ = editable_source(edit.version, edit.tool)
+    text, _ = get_editable_source(edit.version, edit.tool)
 
     def ran(**form: str | int) -> str:
         edit.refresh_from_db()
@@ -86,18 +86,18 @@ def test_a_tool_of_an_older_version_is_edited_as_the_newest_has_it_with_the_case
 ) -> None:
     assessed(sandbox, made)
     first = services.start_tool_edit(person, made.tool)
-    text, _ = editable_source(first.version, first.tool)
+    text, _ = get_editable_source(first.version, first.tool)
     first = services.keep_draft(person, first.pk, {"tool_source": text.replace(WRONG, RIGHT)}, first.serial)
     shown = services.start_forecast(person, first.pk)
     assert services.start_forecast(person, first.pk, again=True).pk == shown.pk, "it is on its way"
-    work_out(sandbox, shown, None)
+    compute_forecast(sandbox, shown, None)
     Job.objects.update(state=JobState.SUCCEEDED)
     assert services.start_forecast(person, first.pk).pk == shown.pk, "it holds"
     assert services.start_forecast(person, first.pk, again=True).pk != shown.pk
     save_edit(sandbox, person, first.pk, None)
     edit = services.start_tool_edit(person, Tool.objects.get(pk=made.tool.pk))
     assert (edit.version.number, edit.tool) == (2, made.tool.name)
-    found = assessment_of(edit.version)
+    found = find_assessment(edit.version)
     assert found is not None
     assert found.version.number == 1
     assert "the cases of version 1" in browser.get(f"/edits/{edit.pk}/").content.decode()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.http import QueryDict
 
-from webapp.edits.answer_forms.form_parts import fit_values, follow_form, merged_fields, merged_values
+from webapp.edits.answer_forms.form_parts import fit_values, follow_form, merge_fields, merge_values
 from webapp.edits.answer_forms.form_rows import FieldRow, WrongForm, build_form, list_rows, read_rows, rearrange_rows
 
 FORM: list[dict[str, Any]] = [
@@ -118,11 +118,11 @@ def test_a_form_of_too_many_fields_is_refused_and_none_is_cut() -> None:
 def test_a_draft_put_on_a_newer_form_keeps_what_it_changed() -> None:
     one, two, three = ({"name": name, "type": "text"} for name in ("one", "two", "three"))
     mine = [{**one, "description": "mine"}, two]
-    assert merged_fields([one, two], mine, [{**two, "unit": ""}, three]) == [mine[0], {**two, "unit": ""}, three]
-    assert merged_fields([one, two], [two], [one, two]) == [two], "what it took out stays out"
+    assert merge_fields([one, two], mine, [{**two, "unit": ""}, three]) == [mine[0], {**two, "unit": ""}, three]
+    assert merge_fields([one, two], [two], [one, two]) == [two], "what it took out stays out"
     before, now = {"one": 1, "two": 2}, {"one": 5, "three": 3}
-    assert merged_values(before, {"one": 1, "two": 7}, now) == {"one": 5, "two": 7, "three": 3}
-    assert merged_values(before, {"one": 1}, before) == {"one": 1}
+    assert merge_values(before, {"one": 1, "two": 7}, now) == {"one": 5, "two": 7, "three": 3}
+    assert merge_values(before, {"one": 1}, before) == {"one": 1}
     assert fit_values([{"name": "one", "type": "number"}], {"one": 5, "two": 7}) == {"one": 5}
     assert fit_values([{"name": "one", "type": "date"}], {"one": 5}) == {}
 

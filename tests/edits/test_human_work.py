@@ -25,7 +25,7 @@ from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import count_human_work, leave_out_human_work
 from webapp.scenarios.importer import BESIDE, import_entries
 from webapp.scenarios.models import Task
-from webapp.scenarios.references import reference_of, save_reference
+from webapp.scenarios.references import find_reference, save_reference
 
 pytestmark = pytest.mark.django_db
 NAMES = ("three", "eight", "none")
@@ -118,7 +118,7 @@ def test_neither_a_frame_nor_a_reference_of_an_import_reopens_an_approval(
     assert eight.pk not in leave_out_human_work([eight.pk])
     bring(sandbox, frames=True)
     assert made.task("three").review_state == "approved"
-    assert reference_of(made.task("eight").current) == kept
+    assert find_reference(made.task("eight").current) == kept
     frame_tasks(sandbox, [three.pk], person)
     assert made.task("three").review_state == "approved", "one that has a frame keeps it"
 

@@ -17,19 +17,19 @@ from tests.fixtures.api import program
 from tests.review import seed
 from webapp.accounts.models import User
 from webapp.edits import services
-from webapp.edits.case_runs import cases_of, flaky_cases
-from webapp.edits.draft_body import program_body, read_calls, read_state
+from webapp.edits.case_runs import find_flaky_cases, list_cases
+from webapp.edits.draft_body import read_calls, read_program_body, read_state
 from webapp.edits.models import Edit
-from webapp.edits.proposals import editable_source
+from webapp.edits.proposals import get_editable_source
 from webapp.environments.models import Version
-from webapp.environments.services import program_of
+from webapp.environments.services import build_program
 from webapp.jobs import services as jobs
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job
-from webapp.review.decisions import DecisionChoice, decide
-from webapp.review.desk import history
+from webapp.review.decisions import DecisionChoice, create_decision
+from webapp.review.desk import list_history
 from webapp.review.models import QueueItem, ReviewDecision
-from webapp.review.subjects import tag_of
+from webapp.review.subjects import build_entity_tag
 from webapp.scenarios.importer import import_entries
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 
 def carried_out(kind: str) -> Job:
     """The newest job of a kind, as a worker does it."""
-    job = jobs.claim(Job.objects.filter(kind=kind).order_by("-id")[0].pk, "a test")
+    job = jobs.claim_job(Job.objects.filter(kind=kind).order_by("-id")[0].pk, "a test")
     assert job is not None
-    perform(job)
+    execute_job(job)
     job.refresh_from_db()
     return job
 
@@ -61,10 +61,10 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     page = browser.get(f"/edits/{edit.pk}/").content.decode()
     assert "verdicts cite line 14" in page
     with pytest.raises(InputError, match="300,000 characters"):  # the site parses it itself
-        program_body({"source": "a;" * 150_001})
+        read_program_body({"source": "a;" * 150_001})
     with pytest.raises(InputError, match="60,000 words and signs"):
-        program_body({"source": "a;" * 40_000})
-    text, _ = editable_source(edit.version, edit.tool)
+        read_program_body({"source": "a;" * 40_000})
+    text, _ = get_editable_source(edit.version, edit.tool)
     form = {"tool_source": text.replace(WRONG, RIGHT), "why": "Five stay.", "serial": edit.serial}
     tried = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "cases"}).content.decode()
     assert "<b>1</b> as expected now" in tried
@@ -96,14 +96,14 @@ def test_a_tool_that_tosses_a_coin_or_looks_at_the_clock_is_flaky(sandbox: Sandb
     found = "        lot = self.lots.get(lot_id)\n"
     tosses = f'        if random.random() < 0.5:\n            return {{"success": False}}\n{found}'
     dated = f'        if datetime.datetime.now().year < 2025:\n            return {{"success": False}}\n{found}'
-    cases = cases_of(tool.version.assessments.get(), tool.name)
+    cases = list_cases(tool.version.assessments.get(), tool.name)
     for words, inside in (("one seed", tosses), ("one moment", dated), ("", found)):
         source = "import datetime\nimport random\n" + tool.version.source.replace(found, inside)
-        program = program_of(tool.version).model_copy(update={"source": source})
-        flaky, ran = flaky_cases(sandbox, program, cases)
+        program = build_program(tool.version).model_copy(update={"source": source})
+        flaky, ran = find_flaky_cases(sandbox, program, cases)
         assert ran == len(cases)
         assert {words in one.why for one in flaky} == ({True} if words else set())
-    assert flaky_cases(sandbox, program, cases, seconds=-1) == ([], 0)
+    assert find_flaky_cases(sandbox, program, cases, seconds=-1) == ([], 0)
 
 
 def test_a_program_too_long_to_be_read_between_two_pages_is_not_edited_here(browser: Client, made: SeedLibrary) -> None:
@@ -187,7 +187,7 @@ def test_a_stale_edit_of_a_tool_shows_mine_theirs_and_what_both_began_from(
     browser: Client, sandbox: Sandbox, made: SeedLibrary
 ) -> None:
     edit = opened(browser, made)
-    text, _ = editable_source(edit.version, edit.tool)
+    text, _ = get_editable_source(edit.version, edit.tool)
     mine, theirs = text.replace("five stay", f"mine {HOSTILE}"), text.replace("five stay", "theirs of a tab")
     kept = browser.post(f"/edits/{edit.pk}/keep/", {"tool_source": theirs, "serial": 0, "act": "keep"})
     assert kept.status_code == 302
@@ -207,6 +207,7 @@ def test_a_stale_edit_of_a_tool_shows_mine_theirs_and_what_both_began_from(
     assert "theirs of a tab" in page.split("<h2>Mine</h2>")[1].split("<h2>Theirs</h2>")[0]
     assert escape(RIGHT) in page.split("<h2>Theirs</h2>")[1]
     assert f"Version {other}" in page
+    assert "other tab" not in page, "another person changed it"
     refused = browser.post(f"/edits/{edit.pk}/keep/", {"tool_source": mine, "serial": 1, "act": "save"})
     assert refused.status_code == 412
     assert Version.objects.filter(environment=made.environment).count() == 2
@@ -225,7 +226,7 @@ def test_a_decision_on_a_tool_that_was_changed_shows_mine_theirs_and_what_was_se
 ) -> None:
     assessed(sandbox, made)
     tool = made.tool
-    seen = tag_of("tool", tool)
+    seen = build_entity_tag("tool", tool)
     number = other_version(sandbox, made)
     form = {"verdict": "tool_bug", "comment": "Mine.", "seen": seen}
     answer = browser.post(f"/review/tool/{tool.pk}/decide/", form)
@@ -305,18 +306,18 @@ def test_the_desk_of_a_failing_tool_groups_its_cases_and_says_how_often_its_chec
     assert "Does what it should refuse" in page
     assert 'id="line-14"' in page
     assert "how often it is right is not known" in page
-    decide(person, "tool", made.tool.pk, DecisionChoice("tool_bug"), tag_of("tool", made.tool))
+    create_decision(person, "tool", made.tool.pk, DecisionChoice("tool_bug"), build_entity_tag("tool", made.tool))
     assert "in 1 of 1 tool" in browser.get(f"/review/items/{item.pk}/").content.decode()
 
 
 def test_a_group_of_cases_is_given_a_verdict_of_its_own(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
-    tag = tag_of("tool", made.tool)
+    tag = build_entity_tag("tool", made.tool)
     with pytest.raises(InputError, match="group"):
-        decide(
+        create_decision(
             person, "tool", made.tool.pk, DecisionChoice("tool_bug", detail={"groups": {"accepts": "nonsense"}}), tag
         )
     choice = DecisionChoice("tool_bug", detail={"groups": {"accepts": "ambiguous_rule"}, "more": "dropped"})
-    row = decide(person, "tool", made.tool.pk, choice, tag)
+    row = create_decision(person, "tool", made.tool.pk, choice, tag)
     assert row.detail == {"groups": {"accepts": "ambiguous_rule"}}
-    [line], _ = history(person, "tool", made.tool.pk)
+    [line], _ = list_history(person, "tool", made.tool.pk)
     assert line.groups == [("Does what it should refuse", "Ambiguous rule")]

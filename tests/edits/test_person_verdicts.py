@@ -11,16 +11,16 @@ from tests.edits.seed import RIGHT, WRONG, SeedLibrary, assessed
 from tests.edits.test_pages import opened
 from tests.review import seed
 from webapp.accounts.models import User
-from webapp.edits.case_runs import cases_of, people_of, run_cases
-from webapp.edits.proposals import editable_source, proposed_program
-from webapp.edits.tool_repair import brief_of
+from webapp.edits.case_runs import list_cases, load_person_verdicts, run_cases
+from webapp.edits.proposals import get_editable_source, propose_program
+from webapp.edits.tool_repair import build_tool_brief
 from webapp.environments.models import Assessment, ToolCase
-from webapp.review.assignments import pull_next
-from webapp.review.decisions import DecisionChoice, decide, undo
+from webapp.review.assignments import pull_next_assignment
+from webapp.review.decisions import DecisionChoice, create_decision, undo_decision
 from webapp.review.models import ReviewDecision
-from webapp.review.queues import make_gold
-from webapp.review.subjects import tag_of
-from webapp.review.tools.person_verdicts import checker_record, counted, person_verdict
+from webapp.review.queues import create_gold_item
+from webapp.review.subjects import build_entity_tag
+from webapp.review.tools.person_verdicts import count_cases, count_checker_record, find_person_verdict
 
 if TYPE_CHECKING:
     from synthesis.runtime import Sandbox
@@ -31,25 +31,27 @@ IN_PLACE = {"HX-Request": "true", "HX-Target": "tool-source"}
 
 def say(user: User, made: SeedLibrary, verdict: str, **groups: str) -> ReviewDecision:
     detail = {"groups": groups} if groups else {}
-    return decide(user, "tool", made.tool.pk, DecisionChoice(verdict, detail=detail), tag_of("tool", made.tool))
+    return create_decision(
+        user, "tool", made.tool.pk, DecisionChoice(verdict, detail=detail), build_entity_tag("tool", made.tool)
+    )
 
 
 def test_a_persons_verdict_counts_and_the_checkers_is_kept(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
     assessed(sandbox, made)
     assessment = Assessment.objects.get()
     cases = list(assessment.cases.order_by("position"))
-    assert person_verdict(made.tool.pk) is None
-    assert [row.verdict for row in cases_of(assessment, "lend_packets", failing=True)] == ["fail"]
+    assert find_person_verdict(made.tool.pk) is None
+    assert [row.verdict for row in list_cases(assessment, "lend_packets", failing=True)] == ["fail"]
     decision = say(person, made, "judge_wrong")
-    said = person_verdict(made.tool.pk)
+    said = find_person_verdict(made.tool.pk)
     assert said is not None
-    assert counted(cases, said) == {"pass": 3}
-    assert counted(cases, None) == {"pass": 2, "fail": 1}
-    assert cases_of(assessment, "lend_packets", people_of(made.tool.version_id), failing=True) == []
-    assert not brief_of(made.tool).failed
-    assert any("people say: Judge wrong" in text for text in brief_of(made.tool).passed)
-    assert checker_record("qwen3-32b") == (0, 1)
-    assert checker_record("another") == (0, 0)
+    assert count_cases(cases, said) == {"pass": 3}
+    assert count_cases(cases, None) == {"pass": 2, "fail": 1}
+    assert list_cases(assessment, "lend_packets", load_person_verdicts(made.tool.version_id), failing=True) == []
+    assert not build_tool_brief(made.tool).failed
+    assert any("people say: Judge wrong" in text for text in build_tool_brief(made.tool).passed)
+    assert count_checker_record("qwen3-32b") == (0, 1)
+    assert count_checker_record("another") == (0, 0)
     browser = Client()
     browser.force_login(person)
     version = made.tool.version_id
@@ -64,8 +66,8 @@ def test_a_persons_verdict_counts_and_the_checkers_is_kept(sandbox: Sandbox, mad
         ("lend_packets", "judge_wrong", [person.username])
     ]
     assert ToolCase.objects.filter(verdict="fail").count() == 1, "what the checker said stays"
-    undo(person, decision.pk)
-    assert person_verdict(made.tool.pk) is None
+    undo_decision(person, decision.pk)
+    assert find_person_verdict(made.tool.pk) is None
 
 
 def test_another_result_of_a_case_that_people_took_for_right_is_no_success(
@@ -73,13 +75,13 @@ def test_another_result_of_a_case_that_people_took_for_right_is_no_success(
 ) -> None:
     assessed(sandbox, made)
     edit = opened(browser, made)
-    text, _ = editable_source(edit.version, edit.tool)
+    text, _ = get_editable_source(edit.version, edit.tool)
     edit.body = {"tool_source": text.replace(WRONG, RIGHT)}
-    program = proposed_program(edit).program
-    cases = cases_of(Assessment.objects.get(), "lend_packets")
+    program = propose_program(edit).program
+    cases = list_cases(Assessment.objects.get(), "lend_packets")
     assert run_cases(sandbox, program, cases).mended == 1
     say(person, made, "test_bug", accepts="judge_wrong")
-    runs = run_cases(sandbox, program, cases, people_of(made.tool.version_id, "lend_packets"))
+    runs = run_cases(sandbox, program, cases, load_person_verdicts(made.tool.version_id, "lend_packets"))
     assert (runs.mended, runs.other) == (0, 1)
     assert "people took" in next(run.word for run in runs.runs if run.changed)
 
@@ -89,11 +91,11 @@ def test_people_who_disagree_have_settled_nothing(sandbox: Sandbox, made: SeedLi
     judge, other = seed.people("adjudicator", "annotator")
     seed.queue(judge, "Failing tools", "tool", overlap=2)
     say(person, made, "tool_bug", accepts="ambiguous_rule")
-    assert person_verdict(made.tool.pk) is None, "two have to decide"
+    assert find_person_verdict(made.tool.pk) is None, "two have to decide"
     say(other, made, "test_bug")
-    assert person_verdict(made.tool.pk) is None
+    assert find_person_verdict(made.tool.pk) is None
     say(judge, made, "tool_bug")
-    said = person_verdict(made.tool.pk)
+    said = find_person_verdict(made.tool.pk)
     assert said is not None
     assert (said.verdict, said.groups, said.people) == ("tool_bug", {}, (judge.username,))
 
@@ -104,12 +106,14 @@ def test_a_known_answer_is_not_told_to_those_who_are_asked_for_it(
     assessed(sandbox, made)
     judge = seed.people("adjudicator")[0]
     queue = seed.queue(judge, "Failing tools", "tool")
-    held = pull_next(judge, queue)
+    held = pull_next_assignment(judge, queue)
     assert held is not None
     choice = DecisionChoice("ambiguous_rule")
-    decision = decide(judge, "tool", made.tool.pk, choice, tag_of("tool", made.tool), assignment=held)
+    decision = create_decision(
+        judge, "tool", made.tool.pk, choice, build_entity_tag("tool", made.tool), assignment=held
+    )
     assert "it holds" in browser.get(f"/review/items/{held.item_id}/").content.decode()
-    make_gold(judge, decision.pk)
+    create_gold_item(judge, decision.pk)
     page = browser.get(f"/review/items/{held.item_id}/").content.decode()
     assert "it holds" not in page
     assert "→</span> Ambiguous rule" not in page
@@ -122,7 +126,7 @@ def test_a_tool_is_edited_on_its_desk(browser: Client, sandbox: Sandbox, made: S
     assert 'data-editor="python"' in pane
     assert "<html" not in pane
     edit = opened(browser, made)
-    text, _ = editable_source(edit.version, edit.tool)
+    text, _ = get_editable_source(edit.version, edit.tool)
     form = {"tool_source": text.replace(WRONG, RIGHT), "serial": edit.serial, "act": "keep"}
     kept = browser.post(
         f"/edits/{edit.pk}/keep/", form, headers={**IN_PLACE, "HX-Target": "edit-kept"}

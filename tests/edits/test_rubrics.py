@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from uuid import uuid4
 
 import pytest
 
@@ -12,26 +13,44 @@ from tests.fixtures.llm import llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
 from tests.rollouts_web.test_jobs import run
 from webapp.edits import services
-from webapp.edits.effects.run_effects import effect
-from webapp.edits.effects.task_effects import prepared, settings_of
-from webapp.edits.proposals import proposed_task, reading
+from webapp.edits.draft_problems import list_draft_problems
+from webapp.edits.effects.run_effects import RunEffect, compute_run_effect
+from webapp.edits.effects.task_effects import build_settings, prepare_task
+from webapp.edits.forecasts import TOO_OLD, compute_task_effect
+from webapp.edits.models import Edit
+from webapp.edits.proposals import propose_task
 from webapp.edits.saved_edit import save_edit
 from webapp.endpoints.services import set_roles
+from webapp.scenarios.audits.rubric_judge import find_registered_judge
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.stored_runs import stored_run
+from webapp.trajectories.stored_runs import load_stored_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
 
 
-def test_criteria_are_edited_as_lines_and_verdicts_hold_for_the_same_question(sandbox: Sandbox) -> None:
+def forecast_with(sandbox: Sandbox, edit: Edit, row: Trajectory, passed: bool | None) -> RunEffect:
+    """What the attempt would earn by a judge that says so of each fact; None gives no usable verdict."""
+    said = {"verdicts": [{"criterion": 1, "passed": passed, "quote": '"call": '}]}
+    services.keep_draft(edit.author, edit.pk, {"title": "Open it", "criteria": ["Ada's box is open."]}, edit.serial)
+    edit.refresh_from_db()
+    with llm_server(lambda request: say(json.dumps(said))) as server:
+        endpoint = endpoint_at(server.url, name=uuid4().hex, models=("judge-1",))
+        set_roles(None, {"judge": f"{endpoint.pk}/judge-1"})
+        found = compute_task_effect(sandbox, edit, edit.task, None, [row.pk], find_registered_judge(), lambda: None)
+    return found.runs[0]
+
+
+def test_criteria_are_edited_as_lines_and_verdicts_hold_for_the_same_question(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     form = {"answer_form": [{"name": "box", "type": "id", "required": False}], "expected_answer": {"box": "B-1"}}
     task = make_task(checks=False, criteria=("The box is open.",), **form)
     verdict = {"verdicts": [{"criterion": 1, "passed": True, "quote": '"call": '}]}
@@ -53,10 +72,25 @@ def test_criteria_are_edited_as_lines_and_verdicts_hold_for_the_same_question(sa
         edit = services.keep_draft(editor, edit.pk, {"title": "Open it", "criteria": lines}, edit.serial)
         if known is None:
             continue
-        proposed, start = prepared(sandbox, proposed_task(edit, edit.task, None))
-        found = effect(sandbox, *settings_of(proposed, start), stored_run(row, proposed.revision))
+        proposed, start = prepare_task(sandbox, propose_task(edit, edit.task, None))
+        found = compute_run_effect(sandbox, *build_settings(proposed, start), load_stored_run(row, proposed.revision))
         assert (found.known, found.after) == (known, earns), lines
-    assert reading(edit) == ()
+    assert list_draft_problems(edit) == ()
+    for passed, earns in ((True, 1.0), (False, 0.0)):
+        found = forecast_with(sandbox, edit, row, passed)
+        assert (found.known, found.before, found.after) == (True, 1.0, earns)
+        assert found.same if passed else found.why.startswith("Criterion 1 does not hold any more. ")
+        assert found.why.endswith("judge-1 judged it anew.") or passed
+    with monkeypatch.context() as patched:
+        patched.setattr("webapp.edits.forecasts.MOST_JUDGED", 0)
+        older = forecast_with(sandbox, edit, row, True)
+    assert (older.known, older.why) == (False, TOO_OLD)
+    unusable = forecast_with(sandbox, edit, row, None)
+    assert (unusable.known, unusable.after) == (False, None)
+    assert "Not judged: " in unusable.why
+    edit.refresh_from_db()
+    body = {"title": "Open it", "criteria": ["The box is open.", "completeness box: The box was told."]}
+    services.keep_draft(editor, edit.pk, body, edit.serial)
     save_edit(sandbox, editor, edit.pk, None)
     current = Task.objects.get(pk=task.pk).current
     assert current is not None
@@ -66,6 +100,6 @@ def test_criteria_are_edited_as_lines_and_verdicts_hold_for_the_same_question(sa
     assert not current.checks.exists()
     draft = services.start_task_edit(editor, Task.objects.get(pk=task.pk))
     draft = services.keep_draft(editor, draft.pk, {"criteria": ["schema total: A number."]}, draft.serial)
-    assert "the answer form has no field 'total'" in reading(draft)[0]
+    assert "the answer form has no field 'total'" in list_draft_problems(draft)[0]
     with pytest.raises(InputError, match="no field 'total'"):
         save_edit(sandbox, editor, draft.pk, None)

@@ -14,13 +14,13 @@ from tests.edits.seed import PROGRAM, RIGHT, WRONG, SeedLibrary, approve, enviro
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
 from webapp.edits import services
-from webapp.edits.effects.run_effects import attempts_left_out, evidence
-from webapp.edits.forecasts import holds, work_out
+from webapp.edits.effects.run_effects import count_left_out_attempts, list_evidence
+from webapp.edits.forecasts import compute_forecast, is_forecast_valid
 from webapp.edits.models import Edit, Forecast
-from webapp.edits.page import task_parts
-from webapp.edits.proposals import editable_source, merged_checks, standing_parts
+from webapp.edits.page import build_task_diffs
+from webapp.edits.proposals import get_base_parts, get_editable_source, merge_checks
 from webapp.edits.saved_edit import save_edit
-from webapp.edits.stale_edit import stale_sides
+from webapp.edits.stale_edit import build_stale_sides
 from webapp.environments.models import Version
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review.models import ReviewDecision
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 def fixed(person: User, made: SeedLibrary) -> Edit:
     """A draft in which the tool looks at what would stay."""
     edit = services.start_tool_edit(person, made.tool)
-    text, _ = editable_source(edit.version, edit.tool)
+    text, _ = get_editable_source(edit.version, edit.tool)
     assert WRONG in text
     return services.keep_draft(
         person, edit.pk, {"tool_source": text.replace(WRONG, RIGHT)}, edit.serial, why="Five stay."
@@ -42,7 +42,7 @@ def fixed(person: User, made: SeedLibrary) -> Edit:
 
 
 def forecast_of(sandbox: Sandbox, edit: Edit) -> Forecast:
-    return work_out(sandbox, Forecast.objects.create(edit=edit, digest=edit.digest), None)
+    return compute_forecast(sandbox, Forecast.objects.create(edit=edit, digest=edit.digest), None)
 
 
 def test_a_forecast_names_the_attempts_that_flip_the_audits_that_change_and_the_approvals_that_stay(
@@ -61,9 +61,9 @@ def test_a_forecast_names_the_attempts_that_flip_the_audits_that_change_and_the_
     assert (run.before, run.after, run.trajectory_id) == (1.0, 0.0, made.runs("eight")[0].pk)
     assert run.why == "Call 1, lend_packets, is refused now. Check 1 does not hold any more."
     assert (none.flips_up, none.approval) == (1, "")
-    assert holds(forecast, edit)
+    assert is_forecast_valid(forecast, edit)
     approve(person, made.task("none"), "reject")
-    assert not holds(forecast, edit), "a forecast that knows nothing of a new approval must not be saved by"
+    assert not is_forecast_valid(forecast, edit), "a forecast that knows nothing of a new approval must not be saved by"
 
 
 def test_a_sample_is_executed_of_too_many_attempts_and_no_approval_rests_on_it(
@@ -117,7 +117,7 @@ def test_a_second_edit_of_the_next_version_still_executes_the_attempts_at_the_fi
 ) -> None:
     save_edit(sandbox, person, fixed(person, made).pk, None)
     edit = services.start_tool_edit(person, made.tool)
-    text, _ = editable_source(edit.version, edit.tool)
+    text, _ = get_editable_source(edit.version, edit.tool)
     edit = services.keep_draft(person, edit.pk, {"tool_source": text.replace(RIGHT, WRONG)}, edit.serial)
     forecast = forecast_of(sandbox, edit)
     flips = {line.task.key: (line.flips_up, line.flips_down) for line in forecast.lines.select_related("task")}
@@ -161,7 +161,7 @@ def test_a_task_is_edited_in_place_and_its_approval_does_not_survive(
     assert after.current.record["task"] == "Lend four of S-1."
     assert after.current.record["checklist_with_func"][0]["check_func"] == source
     assert after.current.references.get().source == "person"
-    assert attempts_left_out([task.pk], len(evidence(after.current))) == len(made.runs("three")) > 0
+    assert count_left_out_attempts([task.pk], len(list_evidence(after.current))) == len(made.runs("three")) > 0
 
 
 def test_what_cannot_be_saved_says_so_and_loses_nothing(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
@@ -202,7 +202,7 @@ def test_a_form_sends_all_parts_and_takes_back_none_that_another_person_saved_me
 ) -> None:
     task, other = made.task("three"), seed.people("adjudicator")[0]
     mine, theirs = services.start_task_edit(person, task), services.start_task_edit(other, task)
-    form = standing_parts(mine)
+    form = get_base_parts(mine)
     assert mine.reference is not None
     checks = [*form["checks"], {"label": "Also", "source": "def check_func(a, b, c):\n    return True"}]
     calls = {"calls": [*form["reference"]["calls"], *form["reference"]["calls"]], "answer": "Done twice."}
@@ -215,21 +215,21 @@ def test_a_form_sends_all_parts_and_takes_back_none_that_another_person_saved_me
     mine = services.keep_draft(person, mine.pk, form | {"instruction": "Lend."}, mine.serial)
     save_edit(sandbox, other, theirs.pk, None)
     mine.refresh_from_db()
-    told = stale_sides(services.find_edit(mine.pk), None)
+    told = build_stale_sides(services.find_edit(mine.pk), None)
     assert "Theirs: Reference" in {side.title for side in told.theirs}
     sent = form | {"instruction": "Lend.", "calls_text": json.dumps(form["reference"]["calls"]), "why": ""}
-    told = stale_sides(services.find_edit(mine.pk), sent | {"answer": form["reference"]["answer"]})
+    told = build_stale_sides(services.find_edit(mine.pk), sent | {"answer": form["reference"]["answer"]})
     assert [side.title for side in told.mine] == ["Mine: Instruction"], "the reference is the other person's"
     renewed = services.renew_base(person, mine.pk)
-    assert [one.title for one in task_parts(renewed, task)] == ["Instruction"]
+    assert [one.title for one in build_task_diffs(renewed, task)] == ["Instruction"]
     save_edit(sandbox, person, renewed.pk, None)
     after = Task.objects.select_related("current").get(pk=task.pk)
     assert after.current is not None
     assert after.current.instruction.startswith("Lend.")
     assert after.current.references.order_by("-id")[0].answer == "Done twice."
     first, second = form["checks"][0], {"label": "New", "source": "x"}
-    assert merged_checks([first, first], [second, first], [first, second]) == [second, second], "check by check"
-    assert merged_checks([first], checks, [second]) == checks, "who adds one keeps all"
+    assert merge_checks([first, first], [second, first], [first, second]) == [second, second], "check by check"
+    assert merge_checks([first], checks, [second]) == checks, "who adds one keeps all"
 
 
 def test_a_title_conflict_shows_both_titles_and_what_both_began_from(
@@ -238,7 +238,7 @@ def test_a_title_conflict_shows_both_titles_and_what_both_began_from(
     task, other = made.task("three"), seed.people("adjudicator")[0]
     began = task.title
     mine, theirs = services.start_task_edit(person, task), services.start_task_edit(other, task)
-    form = standing_parts(mine)
+    form = get_base_parts(mine)
     theirs = services.keep_draft(other, theirs.pk, form | {"title": "Their title"}, theirs.serial)
     mine = services.keep_draft(person, mine.pk, form | {"title": "My title"}, mine.serial)
     save_edit(sandbox, other, theirs.pk, None)
@@ -246,7 +246,7 @@ def test_a_title_conflict_shows_both_titles_and_what_both_began_from(
     assert task.title == "Their title", "a title alone is saved"
     with pytest.raises(ChangedMeanwhile):
         services.start_save(person, mine.pk, mine.serial)
-    told = stale_sides(services.find_edit(mine.pk), None)
+    told = build_stale_sides(services.find_edit(mine.pk), None)
     assert [[row.text for row in side.rows if row.kind != "hunk"] for side in told.mine] == [[began, "My title"]]
     titles = [side for side in told.theirs if side.title == "Theirs: Title"]
     assert [row.text for row in titles[0].rows if row.kind != "hunk"] == [began, "Their title"]
@@ -257,7 +257,7 @@ def test_a_title_conflict_shows_both_titles_and_what_both_began_from(
     task.refresh_from_db()
     assert task.title == "My title"
     last = services.start_task_edit(other, task)
-    last = services.keep_draft(other, last.pk, standing_parts(last) | {"title": "Once more"}, last.serial)
+    last = services.keep_draft(other, last.pk, get_base_parts(last) | {"title": "Once more"}, last.serial)
     save_edit(sandbox, other, last.pk, None)
     task.refresh_from_db()
     assert task.title == "Once more"
@@ -266,7 +266,7 @@ def test_a_title_conflict_shows_both_titles_and_what_both_began_from(
 def test_two_saves_that_overlap_name_who_saved_what(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
     task, other = made.task("three"), seed.people("adjudicator")[0]
     mine, theirs = services.start_task_edit(person, task), services.start_task_edit(other, task)
-    form = standing_parts(mine)
+    form = get_base_parts(mine)
     mine = services.keep_draft(person, mine.pk, form | {"instruction": "Mine."}, mine.serial)
     theirs = services.keep_draft(other, theirs.pk, form | {"instruction": "Theirs."}, theirs.serial)
 
@@ -302,7 +302,7 @@ def test_a_draft_on_what_is_no_longer_current_is_not_saved_until_it_stands_on_th
 ) -> None:
     mine, other = fixed(person, made), seed.people("adjudicator")[0]
     theirs = services.start_tool_edit(other, made.tool)
-    text, _ = editable_source(theirs.version, theirs.tool)
+    text, _ = get_editable_source(theirs.version, theirs.tool)
     theirs = services.keep_draft(other, theirs.pk, {"tool_source": text.replace("All", "All the")}, theirs.serial)
     theirs = services.keep_draft(
         other, theirs.pk, {"tool_source": text.replace("Five stay.", "Five remain.")}, theirs.serial

@@ -16,10 +16,10 @@ from tests.edits.test_answer_forms import text, typed
 from tests.fixtures.api import program
 from webapp.accounts.models import User
 from webapp.edits import services
+from webapp.edits.draft_problems import list_draft_problems
 from webapp.edits.models import Edit
-from webapp.edits.proposals import reading
 from webapp.edits.saved_edit import save_edit
-from webapp.edits.stale_edit import stale_sides
+from webapp.edits.stale_edit import build_stale_sides
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_a_task_is_given_a_script_and_its_page_says_so(browser: Client, made: Se
     part = browser.post(f"{address}keep/", good, headers={"HX-Request": "true", "HX-Target": "edit-kept"})
     assert 'id="edit-script-error"' in part.content.decode(), "a field's error goes as soon as it is mended"
     edit = Edit.objects.get()
-    assert reading(edit) == ()
+    assert list_draft_problems(edit) == ()
     changed = text(browser.get(address))
     assert "Assertions" in changed
     save_edit(sandbox, edit.author, edit.pk, None)
@@ -134,7 +134,7 @@ def test_a_script_is_changed_back_compared_and_restored(
     other = services.start_task_edit(User.objects.create(username="other"), task)
     services.keep_draft(other.author, other.pk, {"verifier": script_body()["verifier"] | {"assertions": ["eleven"]}}, 0)
     save_edit(sandbox, person, edit.pk, None)
-    sides = stale_sides(services.find_edit(other.pk), None)
+    sides = build_stale_sides(services.find_edit(other.pk), None)
     titles = ["Verifier", "Score rule", "Verification script", "Assertions", "Check 1"]
     assert [part.title for part in sides.theirs] == [f"Theirs: {title}" for title in titles]
     assert [part.title for part in sides.mine] == [f"Mine: {title}" for title in titles]
@@ -168,3 +168,21 @@ def test_a_script_is_changed_back_compared_and_restored(
     last = made.task("three").current
     assert last is not None
     assert last.verifier_hash == task.current.verifier_hash, "its rule comes back as well"
+
+
+def test_a_check_outside_of_its_language_is_told_with_its_line(
+    browser: Client, person: User, made: SeedLibrary, sandbox: Sandbox
+) -> None:
+    edit = services.start_task_edit(person, made.task("three"))
+    swallowing = (
+        "def check(final_state):\n    try:\n        return final_state['x']\n    except:\n        return True\n"
+    )
+    address, told = f"/edits/{edit.pk}/", "Check 2 cannot be run: line 4: a bare `except`; name what may be raised"
+    assert "cannot be run" not in text(browser.get(address))
+    checks = {"check_label": ["Three of S-1 are lent", "It lies"], "check_source": [CHECK, swallowing]}
+    draft = sent(browser.get(address).context, act="keep") | checks
+    part = browser.post(f"{address}keep/", draft, headers={"HX-Request": "true", "HX-Target": "edit-kept"})
+    assert told in text(part)
+    assert told in text(browser.get(address))
+    save_edit(sandbox, person, edit.pk, None)
+    assert made.task("three").audit_state == "red"

@@ -14,7 +14,7 @@ from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import User
 from webapp.edits import services
 from webapp.edits.models import Edit
-from webapp.edits.proposals import editable_source
+from webapp.edits.proposals import get_editable_source
 from webapp.endpoints.services import set_roles
 from webapp.environments.models import Tool
 from webapp.errors import Conflict
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 def method(made: SeedLibrary) -> str:
     tool = made.tool
-    return editable_source(tool.version, tool.name)[0].replace(WRONG, RIGHT)
+    return get_editable_source(tool.version, tool.name)[0].replace(WRONG, RIGHT)
 
 
 def asked(tool: Tool, person: User, replies: list[Any]) -> tuple[Any, list[Any]]:

@@ -51,7 +51,7 @@ def register(url: str, **fields: Any) -> Endpoint:
 def test_a_key_is_sealed_and_never_shown_again(admin: Client, server: llm.ScriptedServer) -> None:
     answer = admin.post("/endpoints/new/", form(server.url), follow=True)
     row = Endpoint.objects.get()
-    assert services.opened(row).api_key.get_secret_value() == KEY
+    assert services.open_endpoint(row).api_key.get_secret_value() == KEY
     pages = [answer, admin.get("/endpoints/"), admin.get(f"/endpoints/{row.pk}/"), admin.get("/api/v1/endpoints")]
     assert not [page for page in pages if KEY.encode() in page.content]
     with connection.cursor() as cursor:
@@ -73,7 +73,7 @@ def test_saving_without_a_key_keeps_it_unless_the_address_moves(admin: Client, s
     row = register(server.url)
     admin.post(f"/endpoints/{row.pk}/", form(server.url, key="", name="renamed"))
     row.refresh_from_db()
-    assert (row.name, services.opened(row).api_key.get_secret_value()) == ("renamed", KEY)
+    assert (row.name, services.open_endpoint(row).api_key.get_secret_value()) == ("renamed", KEY)
     moved = admin.post(f"/endpoints/{row.pk}/", form("http://127.0.0.1:1/v1", key=""))
     assert moved.status_code == 422
     assert b"type the key again" in moved.content
@@ -115,7 +115,7 @@ def test_a_name_that_moves_inside_later_is_refused_at_use(monkeypatch: pytest.Mo
     row = register("https://models.example/v1")
     where[0] = "10.0.0.7"
     with pytest.raises(InputError, match=r"10\.0\.0\.7"):
-        services.opened(row)
+        services.open_endpoint(row)
 
 
 def test_a_listed_host_may_be_inside(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,12 +170,12 @@ def test_the_server_is_asked_for_its_models(admin: Client) -> None:
 def test_roles_are_saved_all_or_none(admin: Client, server: llm.ScriptedServer) -> None:
     row = register(server.url)
     admin.post("/endpoints/roles/", {"agent": f"{row.pk}/b", "user": f"{row.pk}/scripted-1"})
-    assert queries.default_of("agent") == (row, "b")
+    assert queries.find_default_model("agent") == (row, "b")
     refused = admin.post("/endpoints/roles/", {"agent": "", "user": f"{row.pk}/gone"}, follow=True)
     assert b"not listed at its endpoint" in refused.content
     assert RoleModel.objects.count() == 2
     services.delete_endpoint(None, row.pk)
-    assert queries.default_of("agent") is None
+    assert queries.find_default_model("agent") is None
 
 
 def test_a_role_whose_model_is_not_listed_any_more_keeps_it(admin: Client, server: llm.ScriptedServer) -> None:
@@ -210,7 +210,7 @@ def test_the_endpoint_of_the_start_follows_the_environment(settings: Any) -> Non
     settings.OPENAI_API_KEY = "another"
     call_command("register_endpoint")
     row.refresh_from_db()
-    assert services.opened(row).api_key.get_secret_value() == "another"
+    assert services.open_endpoint(row).api_key.get_secret_value() == "another"
 
 
 def test_the_start_asks_for_the_models_once_it_can(settings: Any, server: llm.ScriptedServer) -> None:
@@ -233,9 +233,9 @@ def test_a_changed_secret_is_said_in_words(settings: Any, server: llm.ScriptedSe
     row = register(server.url)
     old, settings.SECRET_KEY = settings.SECRET_KEY, "another secret of the installation, long enough for it"
     with pytest.raises(InputError, match="type the key again"):
-        services.opened(row)
+        services.open_endpoint(row)
     settings.SECRET_KEY_FALLBACKS = [old]
-    assert services.opened(row).api_key.get_secret_value() == KEY
+    assert services.open_endpoint(row).api_key.get_secret_value() == KEY
 
 
 def test_the_api_registers_changes_and_deletes(admin: Client, server: llm.ScriptedServer) -> None:

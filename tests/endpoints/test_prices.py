@@ -40,14 +40,14 @@ def said(row: Endpoint, **fields: Any) -> dict[str, Any]:
 def test_a_price_is_unknown_until_it_is_said_and_when_it_is_forgotten(admin: Client, row: Endpoint) -> None:
     page = flat(admin.get(f"/endpoints/{row.pk}/"))
     assert page.count("unknown: its tokens are counted") == 2
-    assert queries.prices() == {}
+    assert queries.load_prices() == {}
     page = flat(admin.post(f"/endpoints/{row.pk}/price/", said(row), follow=True))
     assert "The price of a is saved." in page
     assert page.count("unknown: its tokens are counted") == 1
-    assert queries.prices() == {"local/a": DEAR}
+    assert queries.load_prices() == {"local/a": DEAR}
     page = flat(admin.post(f"/endpoints/{row.pk}/price/", {"forget": "a"}, follow=True))
     assert "The price of a is unknown now." in page
-    assert queries.prices() == {}
+    assert queries.load_prices() == {}
     entries = AuditEntry.objects.filter(action="endpoint.price").order_by("pk")
     assert [(one.detail["price"] is None, one.detail["before"] is None) for one in entries] == [
         (False, True),
@@ -57,7 +57,7 @@ def test_a_price_is_unknown_until_it_is_said_and_when_it_is_forgotten(admin: Cli
 
 def test_free_is_said_and_known(admin: Client, row: Endpoint) -> None:
     admin.post(f"/endpoints/{row.pk}/price/", said(row, prompt="0", completion="0", cached=""))
-    assert queries.prices() == {"local/a": FREE}
+    assert queries.load_prices() == {"local/a": FREE}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_free_is_said_and_known(admin: Client, row: Endpoint) -> None:
 def test_what_is_no_price_is_refused_in_words(admin: Client, row: Endpoint, wrong: dict[str, str]) -> None:
     page = flat(admin.post(f"/endpoints/{row.pk}/price/", said(row, **wrong), follow=True))
     assert "The price is not saved." in page
-    assert queries.prices() == {}
+    assert queries.load_prices() == {}
 
 
 def test_a_price_outlives_the_list_and_the_form(admin: Client, row: Endpoint) -> None:
@@ -87,14 +87,18 @@ def test_a_price_outlives_the_list_and_the_form(admin: Client, row: Endpoint) ->
     admin.post(f"/endpoints/{row.pk}/", fields)
     row.refresh_from_db()
     held = "json_schema"
-    assert (queries.prices(), row.structured, services.opened(row).structured) == ({"local/a": DEAR}, held, held)
+    assert (queries.load_prices(), row.structured, services.open_endpoint(row).structured) == (
+        {"local/a": DEAR},
+        held,
+        held,
+    )
 
 
 def test_only_administrators_say_prices(row: Endpoint) -> None:
     operator = Client()
     operator.force_login(pages_seed.person("operator"))
     assert operator.post(f"/endpoints/{row.pk}/price/", said(row)).status_code == 403
-    assert queries.prices() == {}
+    assert queries.load_prices() == {}
 
 
 def test_the_api_says_keeps_and_replaces_prices(admin: Client) -> None:
@@ -127,13 +131,13 @@ def test_prices_are_bounded(row: Endpoint) -> None:
 def test_another_server_has_other_prices(row: Endpoint, settings: Any) -> None:
     services.save_price(None, row.pk, "a", FREE)
     services.save_endpoint(None, services.EndpointChanges("local", "http://127.0.0.1:10/v1", ""), row.pk)
-    assert queries.prices() == {}
+    assert queries.load_prices() == {}
     settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY = URL, ""
     started = services.register_from_environment()
     assert started
     services.save_price(None, started.pk, "a", FREE)
     services.register_from_environment()
-    assert queries.prices() == {"default/a": FREE}
+    assert queries.load_prices() == {"default/a": FREE}
     settings.OPENAI_BASE_URL = "http://127.0.0.1:11/v1"
     services.register_from_environment()
-    assert queries.prices() == {}
+    assert queries.load_prices() == {}

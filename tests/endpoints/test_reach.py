@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from synthesis.contracts import Message
 from synthesis.errors import InputError, LLMError
-from synthesis.llm.client import connect
-from synthesis.llm.reach import kind_of
-from synthesis.llm.transport import trusted_certificates
+from synthesis.llm.client import connect_to_endpoint
+from synthesis.llm.reach import get_address_kind
+from synthesis.llm.transport import load_certificates
 from tests.fixtures import llm
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint
@@ -66,7 +66,7 @@ PUBLIC, HERE, INSIDE = "93.184.216.34", "127.0.0.1", "10.0.0.7"
     ],
 )
 def test_what_is_not_plainly_public_is_inside(address: str, kind: str) -> None:
-    assert kind_of(ipaddress.ip_address(address)) == kind
+    assert get_address_kind(ipaddress.ip_address(address)) == kind
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *turns: list[str]) -> list[str]:
@@ -98,7 +98,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[llm.Scri
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     secret.write_bytes(key.private_bytes(*form))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    trusted_certificates.cache_clear()
+    load_certificates.cache_clear()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, secret)
     with llm.llm_server([llm.say("Hello.")]) as running:
@@ -106,12 +106,12 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[llm.Scri
         context.sni_callback = lambda _socket, name, _context: running.names.append(name)  # type: ignore[attr-defined]
         running.socket = context.wrap_socket(running.socket, server_side=True)
         yield running
-    trusted_certificates.cache_clear()
+    load_certificates.cache_clear()
 
 
 def ask(endpoint: Any) -> str:
     async def said() -> str:
-        async with connect(endpoint.model_copy(update={"max_retries": 0})) as connection:
+        async with connect_to_endpoint(endpoint.model_copy(update={"max_retries": 0})) as connection:
             reply = await connection.chat("scripted-1").complete([Message(role="user", content="Hello?")])
             return reply.message.content
 
@@ -129,7 +129,7 @@ def test_a_connection_goes_to_the_address_that_was_looked_at(
 ) -> None:
     # Nothing listens at the first of two.
     asked = answers(monkeypatch, [HERE], [HERE], ["127.0.0.2", HERE], [INSIDE])
-    endpoint = services.opened(register(server))
+    endpoint = services.open_endpoint(register(server))
     assert ask(endpoint) == "Hello."
     assert len(asked) == 3, "once to save, once to open, once to connect, and what was found then is connected to"
     assert server.names == [NAME]  # type: ignore[attr-defined]
@@ -146,7 +146,7 @@ def test_a_name_that_turns_inside_between_the_look_and_the_connection_leads_nowh
     settings.PRODUCTION = production
     # In development this machine is in reach, but not beside other addresses.
     answers(monkeypatch, [PUBLIC], [PUBLIC], [HERE] if production else [PUBLIC, HERE])
-    endpoint = services.opened(register(server))
+    endpoint = services.open_endpoint(register(server))
     with pytest.raises(LLMError, match=rf"leads to {HERE} now") as error:
         ask(endpoint)
     assert error.value.reason == "refused"
@@ -169,4 +169,4 @@ def test_a_listed_host_is_connected_to_wherever_it_is(
 ) -> None:
     settings.PRODUCTION, settings.ENDPOINT_HOSTS = True, [NAME]
     answers(monkeypatch, [HERE])
-    assert ask(services.opened(register(server))) == "Hello."
+    assert ask(services.open_endpoint(register(server))) == "Hello."

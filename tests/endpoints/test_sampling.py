@@ -17,11 +17,11 @@ from synthesis.llm.sampling import Sampling
 from synthesis.llm.store import MemoryStore
 from tests.fixtures import pages_seed
 from tests.llm_layer.support import Far, said
-from webapp.batches.engine.cast import Cast, plays_otherwise, with_defaults
+from webapp.batches.engine.cast import Cast, fill_in_defaults, has_other_models
 from webapp.batches.spec import BatchSettings
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint, RoleSampling
-from webapp.endpoints.queries import sampling_defaults
+from webapp.endpoints.queries import get_sampling_defaults
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +33,7 @@ def asked(role: str, sample: int = 0, sampling: dict[str, Sampling] | None = Non
     site = Site(role=role, stage="s", item="i", sample=sample)
     call = StageCall(site=site, messages=(Message(role="user", content="?"),), parameters=parameters)
     asyncio.run(asker.reply(call))
-    return far.asked[0][1], asker.sampled(call).key(far.name)
+    return far.asked[0][1], asker.apply_sampling(call).key(far.name)
 
 
 def test_who_tries_is_sampled_and_who_judges_is_not() -> None:
@@ -71,10 +71,10 @@ def test_defaults_are_saved_on_the_page_and_a_batch_keeps_what_it_began_with(adm
     assert 'name="sampling_tester_temperature" value="1.0"' in page.content.decode()
     sent = {"sampling_author_max_tokens": "900", "sampling_judge_temperature": "0", "sampling_tester_seed": "4"}
     assert admin.post(_url("sampling"), sent).status_code == 302
-    found = sampling_defaults()
+    found = get_sampling_defaults()
     assert (found["author"], found["tester"]) == (Sampling(max_tokens=900), Sampling(seed=4))
     assert not RoleSampling.objects.filter(role="judge").exists(), "as it was by default"
-    settings = with_defaults(BatchSettings(models={"author": f"{row.pk}/m", "judge": "scripted"}))
+    settings = fill_in_defaults(BatchSettings(models={"author": f"{row.pk}/m", "judge": "scripted"}))
     assert settings.sampling["author"].max_tokens == 900
     assert "judge" not in settings.sampling, "the offline provider has none"
     wrong = admin.post(_url("sampling"), {"sampling_author_temperature": "3"})
@@ -87,14 +87,14 @@ def test_what_a_server_refuses_stands_on_its_endpoint_until_it_is_sent_again(adm
     services.note_left_out("far", LeftOut(model="m", name="max_tokens", instead="max_completion_tokens", said="<b>no"))
     services.note_left_out("nobody", LeftOut(model="m", name="seed"))
     row.refresh_from_db()
-    assert services.opened(row).left_out == {"m": {"max_tokens": "max_completion_tokens"}}
+    assert services.open_endpoint(row).left_out == {"m": {"max_tokens": "max_completion_tokens"}}
     page = admin.get(_url("edit", row.pk)).content.decode()
     assert "max_completion_tokens" in page
     assert "&lt;b&gt;no" in page
-    before = Cast({"author": (services.opened(row), "m")})
+    before = Cast({"author": (services.open_endpoint(row), "m")})
     services.note_left_out("far", LeftOut(model="m", name="seed"))
     row.refresh_from_db()
-    assert not plays_otherwise(Cast({"author": (services.opened(row), "m")}), before)
+    assert not has_other_models(Cast({"author": (services.open_endpoint(row), "m")}), before)
     assert admin.post(_url("all_parameters", row.pk), {"model": "m"}).status_code == 302
     row.refresh_from_db()
     assert row.left_out == {}

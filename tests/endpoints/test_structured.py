@@ -106,7 +106,7 @@ def test_a_person_keeps_what_the_trial_found(admin: Client) -> None:
     assert row.structured == "none", "a trial changes nothing by itself"
     page = flat(admin.post(f"/endpoints/{row.pk}/structured/", {"structured": "json_object"}, follow=True))
     row.refresh_from_db()
-    assert (row.structured, services.opened(row).structured) == ("json_object", "json_object")
+    assert (row.structured, services.open_endpoint(row).structured) == ("json_object", "json_object")
     assert AuditEntry.objects.get(action="endpoint.structured").detail == {
         "structured": "json_object",
         "before": "none",

@@ -18,14 +18,14 @@ pytest.importorskip("torch")
 
 from synthesis.errors import InputError
 from synthesis.rollout import Plan, RandomPolicy, ReferencePolicy, run_attempts
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.training import small
 from training.attempts import TaskAttempt, Try
 from training.config import EvaluationJob, read_config
-from training.evaluation.job import Attempting, Evaluation, carry_out
-from training.metrics import Artefact, Event, Position, Values, Writer, read
+from training.evaluation.job import Attempting, Evaluation, run_evaluation
+from training.metrics import Artefact, Event, Position, Values, Writer, read_records
 from training.policy import Trace
-from training.sampler import reports
+from training.sampler import plan_reports
 from training.step import TooManyLost
 from training.step_record import read_rollouts
 
@@ -49,7 +49,7 @@ def attempting(lost: Callable[[int], bool] = lambda place: False, slow: int | No
         )
         fate = {"outcome": "infra_error", "reward": None, "note": "the sandbox was killed"}
         late = []
-        async with contextlib.aclosing(run_attempts(default_sandbox(), plans)) as made:
+        async with contextlib.aclosing(run_attempts(get_default_sandbox(), plans)) as made:
             async for attempt in made:
                 place, one = attempt.ordinal, work[attempt.ordinal]
                 told = attempt.model_copy(update={"ordinal": one.ordinal} | (fate if lost(place) else {}))
@@ -66,28 +66,28 @@ def never() -> bool:
 
 
 def test_every_task_is_tried_as_often_as_asked_at_every_horizon() -> None:
-    planned = reports(CFG, ROWS)
+    planned = plan_reports(CFG, ROWS)
     assert len(planned) == CFG.steps(len(ROWS))
     assert [report.number for report in planned] == list(range(1, len(planned) + 1))
     tried = Counter((report.horizon, row.id, ordinal) for report in planned for row, ordinal in report.work)
     assert set(tried.values()) == {1}
     assert len(tried) == len(ROWS) * 2 * 2
-    assert planned == reports(CFG, ROWS), "the same ones each time: a job goes on behind what was made"
-    few = reports(CFG.model_copy(update={"tasks": 2}), ROWS)
+    assert planned == plan_reports(CFG, ROWS), "the same ones each time: a job goes on behind what was made"
+    few = plan_reports(CFG.model_copy(update={"tasks": 2}), ROWS)
     assert len({row.id for report in few for row, _ in report.work}) == 2
     with pytest.raises(InputError, match="horizons: each must be longer"):
         read_config({"type": "evaluation", "horizons": [3, 3]})
 
 
 def test_it_goes_on_behind_the_reports_that_are_there(tmp_path: Path) -> None:
-    planned, asked = reports(CFG, ROWS), itertools.count()
+    planned, asked = plan_reports(CFG, ROWS), itertools.count()
     with Writer(tmp_path / "record.jsonl") as writer:
         job = Evaluation(CFG, tmp_path, ROWS, attempting(), writer, lambda: next(asked) >= 5)
-        assert carry_out(job) == ("stopped", 1), "it was told to stop within the second report, which is dropped"
+        assert run_evaluation(job) == ("stopped", 1), "it was told to stop within the second report, which is dropped"
     with Writer(tmp_path / "record.jsonl") as writer:
         again = Evaluation(CFG, tmp_path, ROWS, attempting(), writer, never, reported=1)
-        assert carry_out(again) == ("done", len(planned))
-    records = read(tmp_path / "record.jsonl", Position())[0]
+        assert run_evaluation(again) == ("done", len(planned))
+    records = read_records(tmp_path / "record.jsonl", Position())[0]
     made = [record for record in records if isinstance(record, Artefact)]
     assert [record.step for record in made] == [report.number for report in planned]
     lines = [line for record in made for line in read_rollouts(tmp_path / record.path)]
@@ -105,7 +105,7 @@ def test_lost_attempts_have_no_reward_and_too_many_are_not_reported(tmp_path: Pa
     with Writer(tmp_path / "record.jsonl") as writer:
         allowed = CFG.model_copy(update={"limits": CFG.limits.model_copy(update={"infra_error_share": 0.5})})
         one = Evaluation(allowed, tmp_path, ROWS, attempting(lambda place: place == 0), writer, never)
-        assert carry_out(one)[0] == "done"
+        assert run_evaluation(one)[0] == "done"
         lines = read_rollouts(tmp_path / "rollouts/step-000001.jsonl.gz")
         assert [(line["reward"] is None, line["masked"]) for line in lines] == [
             (True, "infra_error"),
@@ -113,17 +113,19 @@ def test_lost_attempts_have_no_reward_and_too_many_are_not_reported(tmp_path: Pa
         ]
         other = tmp_path / "other"
         with pytest.raises(TooManyLost, match=r"2 of 3 attempts .* None of them was counted"):
-            carry_out(Evaluation(allowed, other, ROWS, attempting(lambda place: place < 2), writer, never))
+            run_evaluation(Evaluation(allowed, other, ROWS, attempting(lambda place: place < 2), writer, never))
         assert not list(other.glob("rollouts/*"))
 
 
 def test_no_attempt_waits_for_a_reports_last_one_and_reports_come_in_their_order(tmp_path: Path) -> None:
     """The first report's slow attempt ends behind all others: they were made meanwhile, and come after it."""
-    planned = reports(CFG, ROWS)
+    planned = plan_reports(CFG, ROWS)
     with Writer(tmp_path / "record.jsonl") as writer:
         job = Evaluation(CFG, tmp_path, ROWS, attempting(slow=1), writer, never)
-        assert carry_out(job) == ("done", len(planned))
-    made = [record.step for record in read(tmp_path / "record.jsonl", Position())[0] if isinstance(record, Artefact)]
+        assert run_evaluation(job) == ("done", len(planned))
+    made = [
+        record.step for record in read_records(tmp_path / "record.jsonl", Position())[0] if isinstance(record, Artefact)
+    ]
     assert made == [report.number for report in planned]
     for report in planned:
         lines = read_rollouts(tmp_path / f"rollouts/step-{report.number:06d}.jsonl.gz")
@@ -136,5 +138,5 @@ def test_out_of_time_it_ends_the_reports_that_it_began(tmp_path: Path, monkeypat
     monkeypatch.setattr("training.evaluation.job.time", told)
     with Writer(tmp_path / "record.jsonl") as writer:
         job = Evaluation(CFG, tmp_path, ROWS, attempting(slow=0), writer, never)
-        assert carry_out(job) == ("out_of_time", 2)
+        assert run_evaluation(job) == ("out_of_time", 2)
     assert len(list(tmp_path.glob("rollouts/*"))) == 2

@@ -20,9 +20,9 @@ from tests.workers.test_checkpoint_uploads import rollouts
 from tests.workers.worker_support import blob, claimed, line, take, values
 from training.config import EvaluationJob, read_config
 from webapp.endpoints.models import Endpoint
-from webapp.runs.evaluations.results import results_of
+from webapp.runs.evaluations.results import get_results
 from webapp.runs.launch.job_lookup import RefusedJob
-from webapp.runs.launch.preflight import preflight
+from webapp.runs.launch.preflight import run_preflight
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob, TrainingState
 from webapp.runs.services import create_job
 from webapp.runs.transitions import AttemptEnding
@@ -68,7 +68,7 @@ def reported(model: str, name: str, reports: list[list[dict[str, Any]]]) -> Trai
     take(job, [values(number, number, step_s=1.0) for number in range(1, len(reports) + 1)])
     for number, lines in enumerate(reports, 1):
         rollouts(job, blob(lines), step=number)
-    claims.end(job.public_id, job.attempt, AttemptEnding("done", result={"ended": "done", "evaluations": []}))
+    claims.end_attempt(job.public_id, job.attempt, AttemptEnding("done", result={"ended": "done", "evaluations": []}))
     job.refresh_from_db()
     return job
 
@@ -78,7 +78,7 @@ def test_the_demos_preset_fits_what_is_served_here_of_a_model_taught_from_it(ser
     held, ours = frozen(tasks(2, 2)), f"endpoint:{own.pk}/{taught()}"
 
     def told(model: str, **more: str) -> tuple[str, set[str]]:
-        found = preflight(asks(held, "evaluation", model=model, **more))
+        found = run_preflight(asks(held, "evaluation", model=model, **more))
         return found.preset, {one.code for one in found.warnings} & {"other_model"}
 
     assert told(ours) == told(ours, preset="demo-evaluation") == ("demo-evaluation", set())
@@ -94,7 +94,7 @@ def test_a_checkpoint_or_an_endpoint_is_evaluated_and_nothing_else(served: str) 
     assert (config.side, config.repeats, config.decoding.temperature) == ("held_out", 2, 0.7)
     held = frozen(tasks(2, 2))
     support.a_worker()
-    found = preflight(asks(held, method="evaluation", model=served))
+    found = run_preflight(asks(held, method="evaluation", model=served))
     assert "model_unseen" not in {one.code for one in found.warnings}, "no worker is to look for it on a hub"
     for refused, place, words in (
         ({"method": "evaluation", "model": "envarium-demo"}, "model", "nothing is there to evaluate"),
@@ -117,17 +117,17 @@ def test_after_a_kill_it_goes_on_behind_what_is_here_and_no_attempt_counts_twice
     take(job, [values(1, 1, step_s=1.0), values(2, 2, step_s=1.0), values(3, 3, step_s=1.0)])
     rollouts(job, blob(REPORTS[0]), step=1)
     rollouts(job, blob(REPORTS[2]), step=3)  # the second was still on its way when the worker was killed
-    claims.goodbye(killed)
+    claims.end_worker(killed)
     job, told, _ = claimed(job)
     assert (job.attempt, told.reported) == (2, 1)
     take(job, [values(1, 2, step_s=1.0), values(2, 3, step_s=1.0), values(3, 4, step_s=1.0)])
     for number, lines in enumerate(REPORTS[1:], 2):
         rollouts(job, blob(lines), step=number)
     assert list(RolloutFile.objects.filter(superseded=True).values_list("attempt", "step")) == [(1, 3)]
-    claims.end(job.public_id, 2, AttemptEnding("done"))
+    claims.end_attempt(job.public_id, 2, AttemptEnding("done"))
     job.refresh_from_db()
     assert (job.state, job.fine_tuned_model) == (TrainingState.SUCCEEDED, ""), "it ends without a model"
-    two, five = results_of(job).horizons
+    two, five = get_results(job).horizons
     assert (two.attempts, two.counted, two.left_out) == (8, 6, {"lost": 2})
     assert (five.attempts, five.counted, five.left_out) == (8, 8, {})
     assert two.success is not None

@@ -16,11 +16,11 @@ from tests.fixtures.llm import Request, Scripted, calls, llm_server, say
 from tests.training import small
 from tests.workers.training_support import ended, frozen, reached, worker
 from training.config import EvaluationJob, read_config
-from training.examples.datasets import task_row
+from training.examples.datasets import build_task_row
 from training.examples.tasks import draw_tasks
 from webapp.accounts.models import Role, User
 from webapp.endpoints.models import Endpoint
-from webapp.runs.evaluations.results import results_of
+from webapp.runs.evaluations.results import get_results
 from webapp.runs.models import RunRollout, TrainingJob, TrainingState
 from webapp.runs.services import create_job
 from webapp.runs.spec import NewJob
@@ -45,7 +45,7 @@ def operator(transactional_db: None) -> User:
 
 
 def evaluation(operator: User, model: str, **changes: object) -> TrainingJob:
-    tasks = frozen("Tasks", [task_row(task) for task in draw_tasks(0, 3)], "tasks", 0.0, operator)
+    tasks = frozen("Tasks", [build_task_row(task) for task in draw_tasks(0, 3)], "tasks", 0.0, operator)
     new = NewJob(method="evaluation", model=model, dataset=tasks.public_id, preset="demo-evaluation", changes=changes)
     return create_job(new, operator)
 
@@ -72,7 +72,7 @@ def test_an_endpoint_is_evaluated_through_a_kill_and_nothing_counts_twice(
     counts = tried(job)
     assert set(counts.values()) == {1}
     assert len(counts) == 12 * 2 * 2
-    one, three = results_of(job).horizons
+    one, three = get_results(job).horizons
     assert (one.left_out, three.left_out) == ({}, {})
     assert one.success is not None
     assert three.success is not None
@@ -89,7 +89,7 @@ def test_a_checkpoint_is_evaluated(site_process: str, operator: User, tmp_path: 
     assert isinstance(config, EvaluationJob)
     with worker(site_process, operator, tmp_path / "w", *known) as running:
         assert ended(job, running.log) == TrainingState.SUCCEEDED, (job.error, running.log.read_text())
-    (result,) = results_of(job).horizons
+    (result,) = get_results(job).horizons
     assert (result.attempts, result.counted, result.left_out) == (4, 4, {})
     assert result.tokens is not None
     assert 0 < result.tokens.value <= 8

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from typing import IO, Any
 
 from synthesis.errors import FormatError
+
+
+def bytecode(file: IO[bytes]) -> Iterator[bool]:
+    """Whether this process writes bytecode."""
+    yield not sys.dont_write_bytecode
 
 
 def size(file: IO[bytes]) -> Iterator[Any]:

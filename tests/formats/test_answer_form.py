@@ -9,16 +9,16 @@ import pytest
 from synthesis.contracts import CheckRecord
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.answer_form import (
-    answer_schema,
-    answer_text,
-    field_checks,
-    form_record,
+    add_field_checks,
+    build_answer_schema,
+    build_field_checks,
+    drop_field_checks,
     read_expected,
     read_form,
     read_submission,
     read_written_submission,
-    with_field_checks,
-    without_field_checks,
+    serialize_answer,
+    serialize_form,
 )
 
 VISIT = {
@@ -45,8 +45,8 @@ RIGHT = {"bill": 73.3, "visits": [{"who": "Jo", "at": "08:15"}]}
 
 def test_a_form_survives_its_record_and_no_expected_value_is_told_to_an_agent():
     expected = read_expected(RAW, FORM, "task")
-    assert read_form(json.loads(json.dumps(form_record(FORM, expected))), "task") == FORM
-    schema = answer_schema(FORM)
+    assert read_form(json.loads(json.dumps(serialize_form(FORM, expected))), "task") == FORM
+    schema = build_answer_schema(FORM)
     assert schema["required"] == ["bill", "visits"]
     assert schema["properties"]["visits"]["items"]["properties"]["at"]["type"] == "string"
     assert "73.3" not in json.dumps(schema)
@@ -117,7 +117,7 @@ def test_a_wrong_submission_names_the_field_and_what_it_should_be(given, words):
 @pytest.mark.parametrize("around", ["{}", "Here it is:\n```json\n{}\n```\n", "Done.\n{}", "  {}  "])
 def test_a_written_submission_may_stand_in_a_block_or_behind_words(around):
     text = around.replace("{}", json.dumps({**RIGHT, "paid_by": None}))
-    assert answer_text(read_written_submission(FORM, text)) == answer_text(RIGHT)
+    assert serialize_answer(read_written_submission(FORM, text)) == serialize_answer(RIGHT)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_text_without_a_submission_is_refused(text):
 def test_checks_made_from_the_form_stand_behind_the_authors_once():
     expected = read_expected(RAW, FORM, "task")
     own = (CheckRecord(label="Paid", source="def check(initial_state, final_state, answer):\n    return True\n"),)
-    both = with_field_checks(own, FORM, expected)
+    both = add_field_checks(own, FORM, expected)
     assert [check.label for check in both][1] == "The answer is right: What the bill comes to"
     assert len(both) == 4
-    assert with_field_checks(both, FORM, expected) == both
-    assert without_field_checks(both, FORM, expected) == own
-    assert "is_expected(answer, 'bill', 73.3, type='money')" in field_checks(FORM, expected)[0].source
+    assert add_field_checks(both, FORM, expected) == both
+    assert drop_field_checks(both, FORM, expected) == own
+    assert "is_expected(answer, 'bill', 73.3, type='money')" in build_field_checks(FORM, expected)[0].source

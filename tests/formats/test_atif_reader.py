@@ -11,7 +11,7 @@ import pytest
 from synthesis.errors import FormatError
 from synthesis.formats import atif_reader
 from synthesis.formats.atif import trajectory_to_atif
-from synthesis.formats.atif_reader import holds_atif, records_in, run
+from synthesis.formats.atif_reader import has_atif_mark, read_atif_records, read_atif_run
 from synthesis.formats.files import Entry
 from synthesis.formats.records import ForeignRun
 from tests.fixtures.atif_files import DELEGATED, EVERY, OLDEST, PICTURES, TERMINAL, changed
@@ -19,7 +19,7 @@ from tests.formats.test_atif import TALK
 
 
 def read(record: dict[str, Any]) -> ForeignRun:
-    return run(Entry("line 1", record))
+    return read_atif_run(Entry("line 1", record))
 
 
 @pytest.mark.parametrize(("ids", "named"), [(("c1", "c1"), ("c1", "c1")), ((None, None), (None, None)),
@@ -160,19 +160,19 @@ def test_form_is_read_as_it_comes() -> None:
 def test_a_file_gives_its_good_records_and_says_what_the_others_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = changed(TERMINAL, "steps", 2)
     lines = "\n".join([json.dumps(TERMINAL), "{broken", json.dumps(bad), json.dumps({"task_info": {}})]).encode()
-    assert holds_atif(lines)
-    items = list(records_in(io.BytesIO(lines), "runs.jsonl", 1 << 20))
+    assert has_atif_mark(lines)
+    items = list(read_atif_records(io.BytesIO(lines), "runs.jsonl", 1 << 20))
     assert [item.get("at", "in") for item in items] == ["in", "line 2", "line 3.steps[2].step_id", "in"]
     assert items[3]["other"] == {"task_info": {}}, "a run in another format, which an export has beside it"
     assert items[0]["record"] == TERMINAL
     single = json.dumps(TERMINAL, indent=1).encode()
-    assert [item["place"] for item in records_in(io.BytesIO(single), "trajectory.json", 1 << 20)] == ["[0]"]
+    assert [item["place"] for item in read_atif_records(io.BytesIO(single), "trajectory.json", 1 << 20)] == ["[0]"]
     monkeypatch.setattr(atif_reader, "MOST_BYTES", 1_000)
-    (large,) = records_in(io.BytesIO(single), "trajectory.json", 1 << 20)
+    (large,) = read_atif_records(io.BytesIO(single), "trajectory.json", 1 << 20)
     assert "are allowed" in large["reason"]
 
 
 def test_only_files_of_such_trajectories_are_taken_for_them() -> None:
-    assert all(holds_atif(json.dumps(record).encode()) for record in EVERY)
+    assert all(has_atif_mark(json.dumps(record).encode()) for record in EVERY)
     quoted = {"task_info": {}, "messages": [{"role": "tool", "content": json.dumps(TERMINAL)}]}
-    assert not holds_atif(json.dumps(quoted).encode())
+    assert not has_atif_mark(json.dumps(quoted).encode())

@@ -9,7 +9,7 @@ import pytest
 from synthesis.contracts import Message, Tool, ToolCall
 from synthesis.errors import FormatError
 from synthesis.formats.atif import trajectory_to_atif
-from synthesis.formats.sft import Conversation, Shape, read_conversation, records_of
+from synthesis.formats.sft import Conversation, Shape, build_sft_records, read_conversation
 from training.dataset import TrajectoryRow
 
 TOOLS = tuple(Tool(name=name, description="d", parameters={"type": "object"}) for name in ("find", "book", "pay"))
@@ -34,7 +34,7 @@ EXPECTED = [("find", "of find"), ("book", "of book")]
 
 
 def record(conversation: Conversation, **shape: Any) -> dict[str, Any]:
-    return next(records_of(conversation, Shape(**shape)))
+    return next(build_sft_records(conversation, Shape(**shape)))
 
 
 @pytest.mark.parametrize("conversation", CASES)

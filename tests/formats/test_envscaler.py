@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.formats.answer_form import form_record
+from synthesis.formats.answer_form import serialize_form
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry
@@ -130,7 +130,7 @@ def test_a_form_and_what_it_expects_stay_as_they_were_in_the_record_and_make_che
     assert found.instruction == "They pay."
     assert found.verifier.checks[-1].label == "The answer is right: what they pay"
     assert (found.raw["answer_form"], found.raw["expected_answer"]) == (form, {"bill": 5.9})
-    written = form_record(found.answer_form, found.expected_answer)
+    written = serialize_form(found.answer_form, found.expected_answer)
     assert written == {"answer_form": form, "expected_answer": {"bill": 5.9}}, "and is written as it was read"
 
 

@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from synthesis.errors import FormatError, InfrastructureError
-from synthesis.parser import ReadLimits, TooCostly, read_apart
+from synthesis.parser import ReadLimits, TooCostly, read_in_process
 from tests.fixtures.processes import ROOT, wait_for
 
 CLOSE = ReadLimits(memory_mib=256, cpu_s=1, wall_s=30, output_bytes=1 << 20, small_bytes=0)
 
 
 def read(name: str, limits: ReadLimits = CLOSE, **arguments: Any) -> list[Any]:
-    return list(read_apart(f"tests.formats.greedy:{name}", io.BytesIO(b"12345"), arguments, limits))
+    return list(read_in_process(f"tests.formats.greedy:{name}", io.BytesIO(b"12345"), arguments, limits))
 
 
 def test_a_file_is_read_elsewhere_and_a_small_plain_one_here() -> None:
@@ -44,6 +44,12 @@ def test_what_takes_too_much_is_ended_and_says_of_what(name: str, limits: ReadLi
     assert not [child for child in psutil.Process().children() if "synthesis.parser.child" in child.cmdline()]
 
 
+def test_the_process_tries_to_write_no_bytecode() -> None:
+    """It may write no file, so each try left an empty folder: a sandbox that started after it lay otherwise in memory
+    than the one before."""
+    assert read("bytecode") == [False]
+
+
 def test_a_refusal_keeps_its_place_and_a_lost_process_is_no_refusal() -> None:
     with pytest.raises(FormatError) as refused:
         read("refuse", place="line 7")
@@ -54,8 +60,8 @@ def test_a_refusal_keeps_its_place_and_a_lost_process_is_no_refusal() -> None:
 
 def test_it_ends_with_the_process_that_asked() -> None:
     asks = (
-        "import io; from synthesis.parser import ReadLimits, read_apart\n"
-        "for item in read_apart('tests.formats.greedy:wait', io.BytesIO(b'1'), {}, ReadLimits(small_bytes=0)):\n"
+        "import io; from synthesis.parser import ReadLimits, read_in_process\n"
+        "for item in read_in_process('tests.formats.greedy:wait', io.BytesIO(b'1'), {}, ReadLimits(small_bytes=0)):\n"
         "    print(item, flush=True)\n"
     )
     asker = subprocess.Popen([sys.executable, "-c", asks], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import AnswerField, Message, Tool, ToolCall
-from synthesis.formats.answer_form import answer_tool
+from synthesis.formats.answer_form import build_answer_tool
 from synthesis.formats.atif import StateChange, trajectory_to_atif
 from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.envscaler_runs import parse_runs
@@ -73,7 +73,7 @@ def test_an_atif_trajectory_ends_with_the_answer() -> None:
         Message(role="tool", tool_call_id="a", content="opened"),
         Message(role="assistant", tool_calls=(ToolCall(id="b", name="submit_answer", arguments={"table": 10}),)),
     )
-    talk = Conversation(messages=messages, tools=(Tool(name="open"), answer_tool(FORM)))
+    talk = Conversation(messages=messages, tools=(Tool(name="open"), build_answer_tool(FORM)))
     changes = [StateChange(tool="open", patch=()), StateChange(tool="submit_answer", patch=())]
     written = trajectory_to_atif(talk, "trajectory:7", changes=changes)
     assert written["agent"]["tool_definitions"][-1]["function"]["parameters"]["required"] == ["table"]

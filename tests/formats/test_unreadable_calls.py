@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from synthesis.formats.envscaler_runs import run
+from synthesis.formats.envscaler_runs import read_run
 from synthesis.formats.files import Entry
 from synthesis.formats.records import RunStep
-from synthesis.formats.transcript import UNPARSED, turns_of
+from synthesis.formats.transcript import UNPARSED, parse_turns
 from tests.importing import samples
 
 GOOD = '{"name": "set_status", "arguments": {"ticket_id": "T1", "status": "closed"}}'
@@ -23,7 +23,7 @@ def tagged(call: str, think: str = "<think>I close it.</think>") -> str:
 
 def steps_of(text: str, action: Any = ..., **message: Any) -> list[RunStep]:
     record = samples.unread(samples.run([samples.LOOK, samples.CLOSE], 1.0), text, action, **message)
-    told = run(Entry("[0]", record))
+    told = read_run(Entry("[0]", record))
     assert not told.conversational
     assert told.raw == record
     assert [step.kind for step in told.steps] == ["user", "call", "call", "call", "message", "user"]
@@ -72,16 +72,16 @@ def test_an_action_without_a_name_is_no_reason_to_refuse_a_run(action: Any) -> N
 
 def test_a_run_of_messages_alone_keeps_the_step_too() -> None:
     record = samples.unread(samples.run([samples.LOOK, samples.CLOSE], 1.0), tagged(TOO_FEW))
-    told = run(Entry("[0]", {**record, "trajectory": []}))
+    told = read_run(Entry("[0]", {**record, "trajectory": []}))
     (unread,) = [step for step in told.steps if step.problem]
     assert unread.recorded == samples.COMPLAINT
     assert not told.conversational
-    alone = run(Entry("[0]", {**record, "messages": []}))
+    alone = read_run(Entry("[0]", {**record, "messages": []}))
     assert [bool(step.problem) for step in alone.steps if step.kind == "call"] == [False, True, False]
 
 
 def test_calls_listed_without_a_name_are_unreadable_not_refused() -> None:
-    (turn,) = turns_of([{"role": "assistant", "tool_calls": [{"id": "a"}, "{}", json.loads(GOOD)]}], "messages")
+    (turn,) = parse_turns([{"role": "assistant", "tool_calls": [{"id": "a"}, "{}", json.loads(GOOD)]}], "messages")
     assert [(call.tool, bool(call.problem)) for call in turn.calls] == [
         ("(no name)", True), ("(no name)", True), ("set_status", False)
     ]  # fmt: skip

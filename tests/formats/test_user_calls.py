@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthesis.formats.envscaler_export import run_to_envscaler
-from synthesis.formats.envscaler_runs import run
+from synthesis.formats.envscaler_runs import read_run
 from synthesis.formats.files import Entry
 from synthesis.formats.records import RunRecord, RunStep
 
@@ -31,7 +31,7 @@ def test_calls_before_the_first_words_between_and_behind_the_last_come_back_in_t
     assert [message["role"] for message in spelled["messages"]] == [
         "user", "assistant", "tool", "assistant", "user", "assistant",
     ]  # fmt: skip
-    read = run(Entry("run", spelled))
+    read = read_run(Entry("run", spelled))
     assert read.steps == steps
     assert read.answer == "And now?\n\nFine. And the door?"
     assert run_to_envscaler(read) == spelled

@@ -63,7 +63,7 @@ def wait_for_job(pk: int, seconds: float = 60.0) -> str:
     """Wait until a job has ended, whichever workers are lost meanwhile."""
 
     def ended() -> str:
-        services.reap()
+        services.reap_jobs()
         return Job.objects.filter(pk=pk).exclude(state__in=OPEN_STATES).values_list("state", flat=True).first() or ""
 
     return wait_for(ended, seconds=seconds, what=f"job {pk}")
@@ -73,7 +73,7 @@ def wait_for_batches(people: list[Person], seconds: float = 90.0) -> None:
     """Wait until every batch has ended; one that lost its workers too often is resumed, as a person would."""
 
     def ended() -> bool:
-        services.reap()
+        services.reap_jobs()
         for batch in Batch.objects.filter(state__in=("failed", "paused")):
             people[0].ask("POST", f"/batches/{batch.pk}/resume", {})
         is_open = Batch.objects.exclude(state__in=("done", "cancelled")).exists()

@@ -23,7 +23,7 @@ from tests.review.seed import named
 from webapp.accounts.models import User
 from webapp.edits.models import Edit
 from webapp.environments.services import save_environment
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 from webapp.jobs.models import Job
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
@@ -44,7 +44,7 @@ class LocalSession:
 
 
 def work_off(job: int) -> str:
-    run(job)
+    run_job(job)
     return str(Job.objects.values_list("state", flat=True).get(pk=job))
 
 
@@ -58,7 +58,7 @@ def bring(sandbox: Sandbox, changed: str) -> None:
 def test_the_ledger_finds_what_an_import_takes_that_keeps_nothing(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
     made = remembered_library(sandbox)
     ada = named("ada", "admin")
     person = Person(LocalSession(ada), Ledger(), random.Random(1), work_off)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def test_the_ledger_finds_what_an_import_takes_that_keeps_nothing(
     assert person.act("draft_task", edited.pk)
     bring(sandbox, "program 1")
     assert person.ledger.find_faults() == []
-    monkeypatch.setattr("webapp.scenarios.services.must_stay", lambda task, version: False)
+    monkeypatch.setattr("webapp.scenarios.services.must_stay_current", lambda task, version: False)
     monkeypatch.setattr(
         "webapp.environments.importer.save_environment", functools.partial(save_environment, chosen_by=ada)
     )

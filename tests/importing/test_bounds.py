@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from synthesis.assessment import bounded_checks as bounded
-from synthesis.assessment.bounded_checks import bounded_checks
+from synthesis.assessment.bounded_checks import evaluate_bounded_checks
 from synthesis.contracts import Verdict
 from synthesis.errors import ProgramEnded
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import entries, load, prepare
 from webapp.scenarios.importer import MAX_HUNG, import_entries
@@ -34,16 +34,16 @@ def hanging(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_checks_that_hang_stop_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = hanging(monkeypatch)
-    done = bounded_checks(default_sandbox(), ["x"] * 200, {}, {})
+    done = evaluate_bounded_checks(get_default_sandbox(), ["x"] * 200, {}, {})
     assert (groups, len(done.verdicts), done.skipped) == ([4], 200, 196)
     assert done.verdicts[-1].error == "not run: 4 checks before it ran out of time"
 
 
 def test_checks_that_take_too_long_stop_the_rest() -> None:
     check = "def check_func(final_state):\n    return True"
-    done = bounded_checks(default_sandbox(), [check] * 6, {}, {}, seconds=0.0)
+    done = evaluate_bounded_checks(get_default_sandbox(), [check] * 6, {}, {}, seconds=0.0)
     assert (done.skipped, done.verdicts[0].passed, done.verdicts[5].passed) == (2, True, False)
-    assert bounded_checks(default_sandbox(), [check] * 6, {}, {}).skipped == 0
+    assert evaluate_bounded_checks(get_default_sandbox(), [check] * 6, {}, {}).skipped == 0
 
 
 @pytest.mark.django_db
@@ -71,7 +71,7 @@ def test_a_program_that_hangs_is_not_started_for_every_scenario(monkeypatch: pyt
 
     monkeypatch.setattr(Sandbox, "reset", reset)
     scenarios = [samples.scenario(f"t{number}", task=f"Do {number}.") for number in range(8)]
-    report = import_entries(default_sandbox(), entries([samples.environment()]), entries(scenarios), "envscaler")
+    report = import_entries(get_default_sandbox(), entries([samples.environment()]), entries(scenarios), "envscaler")
     assert len(tried) == 1 + MAX_HUNG
     assert report["tasks"]["created"] == 8
     assert report["findings"]["start_fails"] == 8

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from synthesis.assessment.environments import read_findings, view_of
+from synthesis.assessment.environments import build_view, read_findings
 from synthesis.assessment.kinds import KINDS
-from synthesis.assessment.probe import probe_findings
+from synthesis.assessment.probe import probe_program
 from synthesis.contracts import Finding
-from synthesis.formats.envscaler import environment as parse_environment
-from synthesis.formats.envscaler import scenario as parse_scenario
+from synthesis.formats.envscaler import read_environment as parse_environment
+from synthesis.formats.envscaler import read_scenario as parse_scenario
 from synthesis.formats.files import Entry
-from synthesis.runtime import default_sandbox, encode_state
+from synthesis.runtime import encode_state, get_default_sandbox
 from tests.importing import samples
 
 
@@ -23,15 +23,15 @@ def read(**changes: Any) -> list[Finding]:
 
 def probe(source: str, tools: list[Any] | None = None, state: dict[str, Any] | None = None) -> list[Finding]:
     record = parse_environment(Entry("x", {"env_id": "x", "env_class_code": source, "tools": tools}))
-    return probe_findings(default_sandbox(), view_of(record).program, encode_state(state or {}))
+    return probe_program(get_default_sandbox(), build_view(record).program, encode_state(state or {}))
 
 
 def start(**changes: Any) -> list[Finding]:
-    from webapp.scenarios.importer import look_at_start
+    from webapp.scenarios.importer import evaluate_start
 
     record = parse_scenario(Entry("x", samples.scenario(**changes)))
-    program = view_of(parse_environment(Entry("desk", samples.environment()))).program
-    return look_at_start(default_sandbox(), record, program, encode_state(record.initial_state)).findings
+    program = build_view(parse_environment(Entry("desk", samples.environment()))).program
+    return evaluate_start(get_default_sandbox(), record, program, encode_state(record.initial_state)).findings
 
 
 def kinds(findings: list[Finding]) -> set[str]:

@@ -16,18 +16,18 @@ from django.db import connection
 
 from synthesis.errors import InputError
 from synthesis.formats.files import parse_entries
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from webapp.environments.models import Environment, Tool, Version
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.registry import KINDS
-from webapp.jobs.services import claim
+from webapp.jobs.services import claim_job
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskRevision
 from webapp.scenarios.services import start_envscaler_import
 from webapp.scenarios.states import load_state, store_state
-from webapp.scenarios.task_records import exported_scenarios
+from webapp.scenarios.task_records import iterate_exported_scenarios
 from webapp.trajectories.importer import import_runs
 
 from . import samples
@@ -37,7 +37,7 @@ def load(environments: Any, scenarios: Any = (), **options: Any) -> dict[str, An
     def entries(records: Any) -> list[Any]:
         return parse_entries(json.dumps(records).encode()) if records else []
 
-    return import_entries(default_sandbox(), entries(environments), entries(scenarios), "envscaler", **options)
+    return import_entries(get_default_sandbox(), entries(environments), entries(scenarios), "envscaler", **options)
 
 
 def counts(report: dict[str, Any]) -> list[tuple[int, int, int, int]]:
@@ -138,7 +138,7 @@ def test_hostile_text_in_every_field(text: str) -> None:
     scenario["checklist_with_func"][0]["check_item"] = text
     report = load([environment], [scenario])
     assert counts(report) == [(1, 0, 0, 0), (1, 0, 0, 0), (1, 0, 0, 0)], report
-    assert next(iter(exported_scenarios(Task.objects.all()))) == scenario
+    assert next(iter(iterate_exported_scenarios(Task.objects.all()))) == scenario
     assert Environment.objects.get().current.record == environment
 
 
@@ -256,7 +256,9 @@ def test_an_unknown_source_is_an_error_that_lists_the_known_ones(tmp_path: Path,
     with pytest.raises(CommandError, match="none, as nothing is here yet"):
         call_command(command, tmp_path / "out.json", "--source", "nowhere", stderr=io.StringIO())
     load([samples.environment()], [samples.scenario("a")])
-    import_runs(default_sandbox(), parse_entries(json.dumps([samples.run([samples.CLOSE], 0.6667, key="a")]).encode()))
+    import_runs(
+        get_default_sandbox(), parse_entries(json.dumps([samples.run([samples.CLOSE], 0.6667, key="a")]).encode())
+    )
     with pytest.raises(CommandError, match=r"source 'nowhere'. Known sources: envscaler\.") as caught:
         call_command(command, tmp_path / "out.json", "--source", "nowhere", stderr=io.StringIO())
     assert caught.value.returncode == 2
@@ -321,7 +323,7 @@ def upload(value: Any, name: str = "x.json") -> ContentFile[bytes]:
 
 
 def context_of(job: Any) -> JobContext:
-    claimed = claim(job.pk, "test")
+    claimed = claim_job(job.pk, "test")
     assert claimed
     return JobContext.of(claimed)
 
@@ -332,9 +334,9 @@ def test_a_job_imports_an_upload_and_removes_it() -> None:
     stored = job.payload["environments"]
     assert stored["original"] == "e.json"
     assert ".." not in stored["name"]
-    claimed = claim(job.pk, "test")
+    claimed = claim_job(job.pk, "test")
     assert claimed
-    perform(claimed)
+    execute_job(claimed)
     job.refresh_from_db()
     assert counts(job.result) == [(1, 0, 0, 0), (1, 0, 0, 0), (1, 0, 0, 0)]
     assert not default_storage.exists(stored["name"])

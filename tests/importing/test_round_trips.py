@@ -19,23 +19,24 @@ from django.urls import get_resolver
 from synthesis.formats.envscaler import parse_scenarios
 from synthesis.formats.files import parse_entries
 from synthesis.formats.records import TaskRecord
-from synthesis.runtime import default_sandbox
-from synthesis.starter import load as bundled
+from synthesis.runtime import get_default_sandbox
+from synthesis.starter import load_bundle as bundled
 from tests.fixtures import pages_seed
 from tests.fixtures.api import program
 from tests.fixtures.atif_files import TERMINAL
 from tests.importing import samples
 from tests.importing.test_importer import load
 from webapp.accounts.models import User
+from webapp.disk import get_disk
 from webapp.environments.models import Environment, Version
 from webapp.jobs import services as jobs
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import reference_of
+from webapp.scenarios.references import find_reference
 from webapp.scenarios.services import start_envscaler_import
 from webapp.scenarios.starter_set import load_starter
-from webapp.scenarios.task_records import exported_scenarios
+from webapp.scenarios.task_records import iterate_exported_scenarios
 from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Trajectory
@@ -50,9 +51,9 @@ CLOSE, LOOK = samples.CLOSE, samples.LOOK
 
 
 def carry_out(job: Job) -> Job:
-    claimed = jobs.claim(job.pk, "here")
-    assert claimed is not None
-    perform(claimed)
+    claimed = jobs.claim_job(job.pk, "here")
+    assert claimed is not None, (Job.objects.values("state", "worker", "attempt").get(pk=job.pk), get_disk())
+    execute_job(claimed)
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED, job.error
     return job
@@ -62,7 +63,9 @@ def carry_out(job: Job) -> Job:
 def home() -> None:
     """Records of every origin: imported, of two sources with one id, edited, bundled, made here, foreign."""
     load([samples.environment()], [samples.scenario("a"), samples.scenario("b")])
-    import_runs(default_sandbox(), entries(samples.run([CLOSE], 0.6667, key="a"), samples.run([LOOK], None, key="b")))
+    import_runs(
+        get_default_sandbox(), entries(samples.run([CLOSE], 0.6667, key="a"), samples.run([LOOK], None, key="b"))
+    )
     changed = samples.scenario("a", task="Close the ticket about the printer, and nothing else.")
     load([samples.environment(environment_summary="Ticket desk two")], [changed])
     other = samples.environment(environment_summary="Another desk", constraints_rules=["None."])
@@ -70,10 +73,10 @@ def home() -> None:
     environments, tasks, runs = bundled()
     key = "clinic_desk" if any(record.key == "clinic_desk" for record in environments) else environments[0].key
     load_starter(
-        default_sandbox(), [r for r in environments if r.key == key], [t for t in tasks if t.environment_key == key]
+        get_default_sandbox(), [r for r in environments if r.key == key], [t for t in tasks if t.environment_key == key]
     )
     mine = [run.raw for run in runs if run.environment_key == key][:1]
-    import_runs(default_sandbox(), entries(*mine))
+    import_runs(get_default_sandbox(), entries(*mine))
     ann = pages_seed.person("annotator")
     task = Task.objects.filter(source="starter").order_by("id")[0]
     rollouts = [Spec(policy="reference", attempts=2), Spec(policy="noisy", noise=0.6, attempts=2, seed=3)]
@@ -125,7 +128,7 @@ def tools_of(version: Version) -> Any:
 
 
 def told_task(row: TaskRevision) -> Any:
-    reference = reference_of(row)
+    reference = find_reference(row)
     task = row.task
     return (
         (task.source, task.environment.source, task.environment.key, task.key, row.content_hash),
@@ -297,13 +300,32 @@ def test_an_export_comes_in_again_as_it_was(home: None, name: str) -> None:
     assert Trajectory.objects.count() == count, "a second time brings nothing"
 
 
+def test_exports_of_environments_and_of_tasks_come_in_together(home: None) -> None:
+    """Both hold the environments: what stands twice with the same content is no fault."""
+    before = (environments(), tasks())
+    files = [ContentFile(page(address)(), name="export.json") for address in ("/environments/export", "/tasks/export/")]
+    empty_the_home()
+    told = carry_out(start_envscaler_import(None, *files)).result
+    assert [told[kind]["failed"] for kind in ("environments", "tasks")] == [[], []]
+    assert (environments(), tasks()) == before
+
+
+def test_an_id_that_stands_twice_with_other_content_is_reported() -> None:
+    records = [samples.environment("e"), samples.environment("e"), samples.environment("e", environment_summary="Else")]
+    told = load(records)
+    assert told["environments"]["created"] == 1
+    assert [failure["reason"] for failure in told["environments"]["failed"]] == [
+        "the id 'e' already stands at [0] in this file, with other content"
+    ]
+
+
 def test_a_recorded_run_of_a_bundled_environment_brings_it_along() -> None:
     raw = bundled()[2][0].raw
-    first = import_runs(default_sandbox(), entries(raw))
+    first = import_runs(get_default_sandbox(), entries(raw))
     assert (first["created"], first["failed"]) == (1, [])
     row = Trajectory.objects.get()
     assert (row.source, row.environment and row.environment.key) == ("starter", raw["task_info"]["env_id"])
-    assert import_runs(default_sandbox(), entries(raw))["unchanged"] == 1
+    assert import_runs(get_default_sandbox(), entries(raw))["unchanged"] == 1
 
 
 def test_what_runs_bring_along_replaces_nothing_that_is_here(home: None) -> None:
@@ -323,7 +345,7 @@ def test_parts_of_a_split_task_leave_under_their_own_ids() -> None:
     # What a split leaves: the other part's record still has the id of the task that it was part of.
     record = {**second.current.record, "task_id": first.key}
     type(second.current).objects.filter(pk=second.current.pk).update(record=record)
-    told = list(exported_scenarios(Task.objects.all()))
+    told = list(iterate_exported_scenarios(Task.objects.all()))
     assert [one["task_id"] for one in told] == [first.key, second.key]
     read = [record for _, record in parse_scenarios(parse_entries(json.dumps(told).encode()))]
     assert [one.key for one in read if isinstance(one, TaskRecord)] == [first.key, second.key]

@@ -17,10 +17,10 @@ from tests.importing import samples
 from tests.importing.test_importer import context_of, counts, upload
 from webapp import uploads
 from webapp.errors import QuotaExceeded
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
-from webapp.jobs.services import claim
+from webapp.jobs.services import claim_job
 from webapp.scenarios.services import start_envscaler_import
 from webapp.taxonomy.services import start_mcp_import
 from webapp.trajectories.services import start_trajectory_import
@@ -69,24 +69,24 @@ def test_a_file_stays_until_the_job_is_known_to_have_succeeded(monkeypatch: pyte
     job = start_envscaler_import(None, upload([samples.environment()], "e.json"), None)
     stored = job.payload["environments"]["name"]
     monkeypatch.setattr("webapp.jobs.claims.JobClaim.finish", lambda *given, **how: False)
-    claimed = claim(job.pk, "lost")
+    claimed = claim_job(job.pk, "lost")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     assert default_storage.exists(stored)
     monkeypatch.undo()
     Job.objects.filter(pk=job.pk).update(state=JobState.QUEUED)
-    again = claim(job.pk, "next")
+    again = claim_job(job.pk, "next")
     assert again is not None
-    perform(again)
+    execute_job(again)
     job.refresh_from_db()
     assert (job.state, job.error) == (JobState.SUCCEEDED, "")
     assert not default_storage.exists(stored)
 
 
 def import_of(job: Job) -> Job:
-    claimed = claim(job.pk, "here")
+    claimed = claim_job(job.pk, "here")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     job.refresh_from_db()
     return job
 

@@ -12,10 +12,10 @@ from billiard.exceptions import SoftTimeLimitExceeded
 from django.db import connection
 
 from webapp.jobs.context import JobContext
-from webapp.jobs.registry import job
+from webapp.jobs.registry import register_job_handler
 
 
-@job("tests.count", queue="llm")
+@register_job_handler("tests.count", queue="llm")
 def count(context: JobContext) -> dict[str, Any]:
     """Count to `payload.to`, a step each `payload.pause` seconds, leaving a line per step and attempt."""
     steps = int(context.payload["to"])
@@ -28,12 +28,12 @@ def count(context: JobContext) -> dict[str, Any]:
     return {"counted": steps, "attempt": context.claim.number, "pid": os.getpid()}
 
 
-@job("tests.fail", queue="sandbox")
+@register_job_handler("tests.fail", queue="sandbox")
 def fail(context: JobContext) -> dict[str, Any]:
     raise ValueError("on purpose")
 
 
-@job("tests.hoard", queue="llm")
+@register_job_handler("tests.hoard", queue="llm")
 def hoard(context: JobContext) -> dict[str, Any]:
     """Take `payload.mib` at once; or in pieces of a KiB, and tell what came of it in words of its own."""
     mib = int(context.payload["mib"])
@@ -45,7 +45,7 @@ def hoard(context: JobContext) -> dict[str, Any]:
         raise ValueError("The pieces did not fit.") from error
 
 
-@job("tests.die", queue="llm")
+@register_job_handler("tests.die", queue="llm")
 def die(context: JobContext) -> dict[str, Any]:
     """Kill the process that runs it; after `payload.times` deaths, finish."""
     marks = Path(context.payload["marks"])
@@ -55,7 +55,7 @@ def die(context: JobContext) -> dict[str, Any]:
     return {"attempt": context.claim.number}
 
 
-@job("tests.connection", queue="llm")
+@register_job_handler("tests.connection", queue="llm")
 def backend(context: JobContext) -> dict[str, Any]:
     """The PostgreSQL process behind this worker process's connection, held while others ask the same."""
     with connection.cursor() as cursor:
@@ -65,7 +65,7 @@ def backend(context: JobContext) -> dict[str, Any]:
     return {"backend": row[0], "pid": os.getpid()}
 
 
-@job("tests.linger", queue="llm")
+@register_job_handler("tests.linger", queue="llm")
 def linger(context: JobContext) -> dict[str, Any]:
     """Work on for ever at the first attempt; with `payload.deaf` not even the limit is heard."""
     while context.claim.number == 1:

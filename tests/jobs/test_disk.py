@@ -16,7 +16,7 @@ from tests.fixtures.pages_seed import person
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
 from webapp import disk
 from webapp.jobs import services
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS, JobKind
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Bytes that are free, to be changed."""
     free = [1 << 40]
-    monkeypatch.setattr(disk, "free_bytes", lambda _folder: free[0])
+    monkeypatch.setattr(disk, "count_free_bytes", lambda _folder: free[0])
     monkeypatch.setattr(disk, "LOOK_SECONDS", -1.0)
     yield free
     monkeypatch.undo()
@@ -54,15 +54,15 @@ def wrapped() -> Exception:
 
 
 def test_no_job_begins_without_room_and_it_begins_as_soon_as_there_is(room: list[int]) -> None:
-    job = services.create("tests.count", "Count", {"to": 0})
+    job = services.enqueue_job("tests.count", "Count", {"to": 0})
     room[0] = 1 << 20
-    assert services.claim(job.pk, "here") is None
-    assert services.reap() == 0
+    assert services.claim_job(job.pk, "here") is None
+    assert services.reap_jobs() == 0
     job.refresh_from_db()
     assert (job.state, job.attempt, job.lost) == (JobState.QUEUED, 0, 0)
     room[0] = 1 << 40
-    assert services.reap() == 1
-    assert services.claim(job.pk, "here") is not None
+    assert services.reap_jobs() == 1
+    assert services.claim_job(job.pk, "here") is not None
 
 
 @pytest.mark.parametrize("make", [full_database, wrapped])
@@ -71,9 +71,9 @@ def test_a_job_that_finds_the_disk_full_is_queued_again(make, monkeypatch: pytes
         raise make()
 
     monkeypatch.setitem(KINDS, "tests.full", JobKind("tests.full", "llm", handler))
-    claimed = services.claim(services.create("tests.full", "Full", {}).pk, "here")
+    claimed = services.claim_job(services.enqueue_job("tests.full", "Full", {}).pk, "here")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     claimed.refresh_from_db()
     assert (claimed.state, claimed.error, claimed.lost) == (JobState.QUEUED, "", 0)
     assert "when there is room" in claimed.note
@@ -94,9 +94,9 @@ def test_an_answer_that_could_not_be_written_says_why(client: Client, monkeypatc
     def fail(*given: object, **named: object) -> None:
         raise full_database()
 
-    monkeypatch.setattr("webapp.jobs.job_views.services.cancel", fail)
-    monkeypatch.setattr("webapp.jobs.api.services.cancel", fail)
-    job = services.create("tests.count", "Count", {"to": 0})
+    monkeypatch.setattr("webapp.jobs.job_views.services.cancel_job", fail)
+    monkeypatch.setattr("webapp.jobs.api.services.cancel_job", fail)
+    job = services.enqueue_job("tests.count", "Count", {"to": 0})
     operator = person("operator")
     client.force_login(operator)
     answer = client.post(f"/jobs/{job.pk}/cancel")

@@ -19,7 +19,7 @@ LOADED = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modu
 
 
 def run() -> Job:
-    job = services.create("tests.count", "Count", {"to": 1})
+    job = services.enqueue_job("tests.count", "Count", {"to": 1})
     return wait_for(lambda: Job.objects.filter(pk=job.pk, state=JobState.SUCCEEDED).first(), what="the end")
 
 

@@ -18,7 +18,7 @@ from webapp.database.connections import is_away
 from webapp.jobs import services
 from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobLog, JobState
 from webapp.jobs.registry import KINDS, JobKind
 
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.django_db
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
     """Messages to the broker, recorded instead of sent."""
     sent: list[tuple[int, str]] = []
-    monkeypatch.setattr(services, "wake", lambda pk, queue: sent.append((pk, queue)))
+    monkeypatch.setattr(services, "wake_job", lambda pk, queue: sent.append((pk, queue)))
     return sent
 
 
 def make(to: int = 1) -> Job:
-    return services.create("tests.count", "Count", {"to": to})
+    return services.enqueue_job("tests.count", "Count", {"to": to})
 
 
 def expire(job: Job) -> None:
@@ -42,7 +42,7 @@ def expire(job: Job) -> None:
 
 
 def take(job: Job) -> Job:
-    taken = services.claim(job.pk, "here:1")
+    taken = services.claim_job(job.pk, "here:1")
     assert taken is not None
     return taken
 
@@ -58,7 +58,7 @@ def test_only_one_worker_gets_a_job():
     job = make()
     first = take(job)
     assert (first.attempt, first.state) == (1, JobState.RUNNING)
-    assert services.claim(job.pk, "there:2") is None
+    assert services.claim_job(job.pk, "there:2") is None
     job.refresh_from_db()
     assert job.worker == "here:1"
 
@@ -66,10 +66,10 @@ def test_only_one_worker_gets_a_job():
 def test_a_lease_that_is_over_is_queued_by_the_reaper_and_claimed_under_the_next_attempt(woken):
     job = take(make())
     expire(job)
-    assert services.claim(job.pk, "there:2") is None
-    assert services.reap() == 1
+    assert services.claim_job(job.pk, "there:2") is None
+    assert services.reap_jobs() == 1
     assert woken == [(job.pk, "llm")]
-    again = services.claim(job.pk, "there:2")
+    again = services.claim_job(job.pk, "there:2")
     assert again is not None
     assert (again.attempt, again.lost) == (2, 1)
 
@@ -77,7 +77,7 @@ def test_a_lease_that_is_over_is_queued_by_the_reaper_and_claimed_under_the_next
 def test_a_stale_claim_writes_nothing():
     job = take(make())
     expire(job)
-    services.reap()
+    services.reap_jobs()
     second = take(job)
     assert not JobClaim(job.pk, 1).renew()
     assert not JobClaim(job.pk, 1).finish(JobState.SUCCEEDED, result={"old": True})
@@ -92,7 +92,7 @@ def test_a_heartbeat_keeps_the_lease():
     job = take(make())
     expire(job)
     assert JobClaim(job.pk, 1).renew()
-    assert services.reap() == 0
+    assert services.reap_jobs() == 0
     job.refresh_from_db()
     assert job.state == JobState.RUNNING
     assert job.lease_until is not None
@@ -104,15 +104,15 @@ def test_a_job_whose_worker_dies_every_time_fails_and_a_retry_counts_anew(settin
     for attempt in range(1, settings.JOB_MAX_ATTEMPTS + 1):
         assert take(job).attempt == attempt
         expire(job)
-        services.reap()
+        services.reap_jobs()
     job.refresh_from_db()
     assert job.state == JobState.FAILED
     assert f"lost {settings.JOB_MAX_ATTEMPTS} times" in job.error
     assert len(woken) == 1, "the first time at once; then it rests"
-    assert services.retry(job.pk)
+    assert services.retry_job(job.pk)
     assert take(job).attempt == settings.JOB_MAX_ATTEMPTS + 1
     expire(job)
-    services.reap()
+    services.reap_jobs()
     job.refresh_from_db()
     assert (job.state, job.lost) == (JobState.QUEUED, 1)
 
@@ -122,11 +122,11 @@ def test_a_job_that_is_lost_again_rests_before_it_is_woken(woken):
     for _ in range(3):
         take(job)
         expire(job)
-        services.reap()
+        services.reap_jobs()
     assert len(woken) == 1
     for rest, messages in ((2 * services.REST - timedelta(seconds=2), 1), (timedelta(seconds=2), 2)):
         Job.objects.filter(pk=job.pk).update(woken_at=F("woken_at") - rest)
-        services.reap()
+        services.reap_jobs()
         assert len(woken) == messages
 
 
@@ -137,7 +137,7 @@ def test_losses_are_forgiven_to_a_job_that_gets_further_and_to_no_other(settings
         assert job.state == JobState.QUEUED, done
         JobClaim.of(take(job)).advance(done, 9)
         expire(job)
-        services.reap()
+        services.reap_jobs()
     job.refresh_from_db()
     assert job.state == JobState.FAILED
 
@@ -153,8 +153,8 @@ def end_connection(*_: object) -> dict[str, Any]:
 def test_a_job_whose_database_goes_away_begins_again(monkeypatch, woken):
     monkeypatch.setitem(KINDS, "tests.count", JobKind("tests.count", "llm", end_connection))
     job = make()
-    perform(take(job))
-    services.reap()
+    execute_job(take(job))
+    services.reap_jobs()
     job.refresh_from_db()
     assert (job.state, job.lost, job.error) == (JobState.QUEUED, 1, "")
     assert woken == [(job.pk, "llm")] * 2
@@ -165,7 +165,7 @@ def test_who_asks_while_the_database_goes_away_is_told_to_try_again(client, monk
     operator, job = person("operator"), make()
     client.force_login(operator)
     caller = program(operator, "read", "synthesise")
-    monkeypatch.setattr(services, "cancel", end_connection)
+    monkeypatch.setattr(services, "cancel_job", end_connection)
     answer = client.post(f"/jobs/{job.pk}/cancel")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
     assert b"database does not answer just now" in answer.content
@@ -189,8 +189,8 @@ def test_what_a_database_refuses_is_not_taken_for_its_absence():
 
 def test_cancelling_a_queued_job_ends_it():
     job = make()
-    assert services.cancel(job.pk)
-    assert services.claim(job.pk, "here:1") is None
+    assert services.cancel_job(job.pk)
+    assert services.claim_job(job.pk, "here:1") is None
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
     assert job.finished_at is not None
@@ -198,17 +198,17 @@ def test_cancelling_a_queued_job_ends_it():
 
 def test_a_running_handler_meets_the_flag():
     job = take(make(to=50))
-    assert services.cancel(job.pk)
-    perform(job)
+    assert services.cancel_job(job.pk)
+    execute_job(job)
     job.refresh_from_db()
     assert (job.state, job.result) == (JobState.CANCELLED, None)
 
 
 def test_a_cancelled_job_whose_worker_died_is_not_run_again(woken):
     job = take(make())
-    services.cancel(job.pk)
+    services.cancel_job(job.pk)
     expire(job)
-    assert services.reap() == 0
+    assert services.reap_jobs() == 0
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
     assert woken == []
@@ -217,8 +217,8 @@ def test_a_cancelled_job_whose_worker_died_is_not_run_again(woken):
 def test_a_finished_job_cannot_be_cancelled_or_retried():
     job = take(make())
     JobClaim(job.pk, 1).finish(JobState.SUCCEEDED, result={})
-    assert not services.cancel(job.pk)
-    assert not services.retry(job.pk)
+    assert not services.cancel_job(job.pk)
+    assert not services.retry_job(job.pk)
     job.refresh_from_db()
     assert job.state == JobState.SUCCEEDED
 
@@ -226,22 +226,22 @@ def test_a_finished_job_cannot_be_cancelled_or_retried():
 def test_the_reaper_wakes_a_lost_message_once_a_minute_and_no_fresh_one(woken):
     old, fresh = make(), make()
     Job.objects.filter(pk=old.pk).update(woken_at=timezone.now() - services.REQUEUE_AFTER * 2)
-    assert services.reap() == 1
-    assert services.reap() == 0
+    assert services.reap_jobs() == 1
+    assert services.reap_jobs() == 0
     assert woken == [(old.pk, "llm")]
     assert fresh.pk != old.pk
 
 
 def test_a_handler_that_raises_fails_with_the_reason():
-    job = services.create("tests.fail", "Fail", {})
-    perform(take(job))
+    job = services.enqueue_job("tests.fail", "Fail", {})
+    execute_job(take(job))
     job.refresh_from_db()
     assert (job.state, job.error) == (JobState.FAILED, "ValueError: on purpose")
 
 
 def test_a_kind_that_is_not_installed_fails_with_its_name():
     job = Job.objects.create(kind="gone.kind", queue="llm", title="Gone")
-    perform(take(job))
+    execute_job(take(job))
     job.refresh_from_db()
     assert job.state == JobState.FAILED
     assert "'gone.kind'" in job.error

@@ -8,8 +8,13 @@ from django.test import Client
 from tests.rollouts_web.support import make_task, person
 from webapp.jobs import services, subjects
 from webapp.jobs.models import Job, JobState
-from webapp.jobs.queries import of_subject, open_of
-from webapp.scenarios.audits.services import open_audit, start_environment_audit, start_filter_audit, start_task_audit
+from webapp.jobs.queries import find_open_job, list_subject_jobs
+from webapp.scenarios.audits.services import (
+    find_open_audit,
+    start_environment_audit,
+    start_filter_audit,
+    start_task_audit,
+)
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
 
@@ -21,10 +26,10 @@ def test_a_job_is_found_by_its_subject_whatever_its_title_says() -> None:
     job = start_task_audit(None, task)
     Job.objects.filter(pk=job.pk).update(title="In other words")
     assert job.subject == f"task:{task.pk}"
-    assert start_task_audit(None, task) == open_audit(task) == job
-    services.cancel(job.pk)
-    assert open_of("audit", job.subject) is None
-    assert list(of_subject("audit", job.subject)) == [job]
+    assert start_task_audit(None, task) == find_open_audit(task) == job
+    services.cancel_job(job.pk)
+    assert find_open_job("audit", job.subject) is None
+    assert list(list_subject_jobs("audit", job.subject)) == [job]
 
 
 def test_every_audit_and_rollout_says_what_it_works_on() -> None:
@@ -64,11 +69,11 @@ def test_every_sort_of_subject_has_a_page() -> None:
         "edit:1",
         "themes",
     }
-    assert all(subjects.page_of(one) for one in shown)
+    assert all(subjects.find_subject_page(one) for one in shown)
     others = {"dataset", "training", "label_session", "tool", "version"}
     assert others | {one.partition(":")[0] for one in shown} == set(subjects.PAGES)
 
 
 @pytest.mark.parametrize("subject", ["", "dataset:1", "training:1", "tool:1", "task:x", "unknown:1"])
 def test_what_is_gone_or_unknown_has_no_page(subject: str) -> None:
-    assert subjects.page_of(subject) is None
+    assert subjects.find_subject_page(subject) is None

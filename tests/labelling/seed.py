@@ -7,11 +7,11 @@ from typing import Any
 from tests.review.seed import named, people
 from webapp.accounts.models import User
 from webapp.environments.models import Environment, Tool, Version
-from webapp.labelling.answers import LabelChoice, Placing, submit
+from webapp.labelling.answers import LabelChoice, Placing, submit_label
 from webapp.labelling.models import Label, LabelSession, Reservation
 from webapp.labelling.reservations import pull_next
 from webapp.labelling.sessions import SessionSettings, open_session
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 
 __all__ = ["environment", "grouped", "labelled", "merge_session", "named", "people", "place_session", "pulled", "tree"]
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -27,7 +27,7 @@ PATHS = [
 
 def tree() -> dict[str, int]:
     """Three first-level nodes with what is below them; the id of each by its name."""
-    return {path[-1]: pk for path, pk in place(PATHS).items()}
+    return {path[-1]: pk for path, pk in place_paths(PATHS).items()}
 
 
 def environment(
@@ -67,7 +67,7 @@ def pulled(user: User, session: LabelSession) -> Reservation:
 
 def labelled(user: User, session: LabelSession, node: int | None, **more: Any) -> Label:
     """The person's next item, placed on a node."""
-    return submit(user, pulled(user, session).pk, LabelChoice(placing=Placing(node), **more))
+    return submit_label(user, pulled(user, session).pk, LabelChoice(placing=Placing(node), **more))
 
 
 def grouped(
@@ -75,4 +75,4 @@ def grouped(
 ) -> Label:
     """The person's grouping of the labels; groups of one that are `renamed` rename their label."""
     given = [{"name": name, "labels": labels, "rename": name in renamed} for name, labels in groups.items()]
-    return submit(user, pulled(user, session).pk, LabelChoice(groups=given, **more))
+    return submit_label(user, pulled(user, session).pk, LabelChoice(groups=given, **more))

@@ -13,8 +13,8 @@ from webapp.errors import Conflict
 from webapp.labelling import adjudication, adjudication_views, answers, sessions
 from webapp.labelling.answers import LabelChoice, Placing
 from webapp.labelling.models import LabelItem, Settlement
-from webapp.labelling.outcome.outcomes import outcome_of
-from webapp.labelling.sessions import SessionSettings, looked
+from webapp.labelling.outcome.outcomes import compute_outcome
+from webapp.labelling.sessions import SessionSettings, preview_session
 
 pytestmark = pytest.mark.django_db
 
@@ -33,34 +33,36 @@ def test_disputes_stand_by_their_distance_and_are_settled() -> None:
         for _ in said:
             row = seed.pulled(user, session)
             node = nodes[said[row.ask.item.name][place]]
-            answers.submit(user, row.pk, LabelChoice(placing=Placing(node), comment=f"{user} of {row.ask.item.name}"))
+            answers.submit_label(
+                user, row.pk, LabelChoice(placing=Placing(node), comment=f"{user} of {row.ask.item.name}")
+            )
     item = LabelItem.objects.get(name="far")
     with pytest.raises(Conflict, match="People still label"):
-        adjudication.settle(maker, item.pk, LabelChoice(placing=Placing(nodes["Lending"])))
+        adjudication.settle_item(maker, item.pk, LabelChoice(placing=Placing(nodes["Lending"])))
     sessions.close_round(maker, session.pk)
-    far, near = adjudication.disputes(session)
+    far, near = adjudication.list_disputes(session)
     assert (far.item.name, far.distance, far.odd) == ("far", 1.0, None)
     assert (near.item.name, round(near.distance or 0, 3), near.odd) == ("near", 0.222, eve.pk)
     with pytest.raises(Conflict, match="Adjudicators settle"):
-        adjudication.take(ann, item.pk, far.labels[0].pk)
-    assert adjudication.settle_agreed(maker, session.pk) == 1
-    adjudication.take(maker, near.item.pk, near.labels[0].pk, "Two of three.")
+        adjudication.settle_with_label(ann, item.pk, far.labels[0].pk)
+    assert adjudication.settle_agreed_items(maker, session.pk) == 1
+    adjudication.settle_with_label(maker, near.item.pk, near.labels[0].pk, "Two of three.")
     with pytest.raises(InputError, match="no node 987654"):
-        adjudication.settle(maker, far.item.pk, LabelChoice(placing=Placing(987654)))
-    adjudication.settle(maker, far.item.pk, LabelChoice(placing=Placing(nodes["Lending"]), comment="Nobody's."))
+        adjudication.settle_item(maker, far.item.pk, LabelChoice(placing=Placing(987654)))
+    adjudication.settle_item(maker, far.item.pk, LabelChoice(placing=Placing(nodes["Lending"]), comment="Nobody's."))
     session.refresh_from_db()
     assert session.settled_count == session.item_count == 3
     assert dict(Settlement.objects.values_list("item__name", "node")) == {
         "agreed": nodes["Clubs"], "near": nodes["Payroll"], "far": nodes["Lending"],
     }  # fmt: skip
-    found = outcome_of(session)
+    found = compute_outcome(session)
     assert {one.node: one.names for one in found.movements} == {nodes["Payroll"]: ("near",), nodes["Lending"]: ("far",)}
     assert (found.unchanged, found.open_items, found.hindrances) == (1, 0, ())
     Environment.objects.filter(name="near").update(node=nodes["Payroll"])
     Environment.objects.filter(name="far").delete()
-    again = outcome_of(session)
+    again = compute_outcome(session)
     assert (again.changes, again.unchanged, again.hindrances) == (0, 2, ("“far” is gone.",))
-    adjudication.unsettle(maker, far.item.pk)
+    adjudication.unsettle_item(maker, far.item.pk)
     assert Settlement.objects.count() == 2
 
 
@@ -75,12 +77,12 @@ def test_a_long_list_begins_where_something_is_open(client: Client, monkeypatch:
             seed.labelled(user, session, nodes[place])
     sessions.close_round(maker, session.pk)
     monkeypatch.setattr(adjudication_views, "SHOWN", 2)
-    first, *_ = adjudication.disputes(session)
+    first, *_ = adjudication.list_disputes(session)
     client.force_login(maker)
     page = reverse("labelling:adjudication", args=[session.pk])
     assert client.get(page).context["start"] == 0
-    for one in adjudication.disputes(session)[:2]:
-        adjudication.take(maker, one.item.pk, one.labels[0].pk)
+    for one in adjudication.list_disputes(session)[:2]:
+        adjudication.settle_with_label(maker, one.item.pk, one.labels[0].pk)
     shown = client.get(page).context
     assert (shown["start"], len(shown["lines"]), shown["open_items"]) == (2, 2, 2)
     assert shown["opened"] == shown["lines"][0]["item"].pk
@@ -109,12 +111,12 @@ def test_groupings_hold_every_label_once_and_part_visibly() -> None:
         ([{"name": "A", "labels": [4_000_000]}], "no label"),
     ):
         with pytest.raises(InputError, match=words):
-            answers.submit(ann, held.pk, LabelChoice(groups=groups))
+            answers.submit_label(ann, held.pk, LabelChoice(groups=groups))
     first = seed.grouped(ann, session, rest | {"Money": [pks["Banking"], pks["Bookkeeping"]]})
     seed.grouped(bob, session, rest | {"Banks": [pks["Banking"]], "Books": [pks["Bookkeeping"]]})
     sessions.close_round(maker, session.pk)
-    [dispute] = adjudication.disputes(session)
-    parted = adjudication.parted_labels(item, dispute.labels)
+    [dispute] = adjudication.list_disputes(session)
+    parted = adjudication.compare_grouped_labels(item, dispute.labels)
     assert {one.name: one.distance for one in parted} == {
         "Banking": 0.5, "Bookkeeping": 0.5, "Clubs": 0.0, "Lending": 0.0, "Ticketing": 0.0,
     }  # fmt: skip
@@ -131,7 +133,7 @@ def test_groupings_hold_every_label_once_and_part_visibly() -> None:
     assert [label["name"] for label in settled.context["left_labels"]] == ["Lending"]
     assert "Settled by" in settled.content.decode()
     assert "2 groups; 1 label stands alone" in settled.content.decode()
-    found = outcome_of(session)
+    found = compute_outcome(session)
     assert {(one.into, one.sources, one.name) for one in found.mergers} == {
         (pks["Clubs"], (pks["Ticketing"],), "Sharing"),
         (pks["Banking"], (pks["Bookkeeping"],), "Money"),
@@ -167,11 +169,11 @@ def test_a_session_that_cannot_be_answered_is_refused_before_it_opens() -> None:
     [ann] = seed.people("annotator")
     seed.people("viewer")
     with pytest.raises(InputError, match="The tree is empty"):
-        looked(SessionSettings("a", "merge"))
+        preview_session(SessionSettings("a", "merge"))
     nodes = seed.tree()
     wishes = {"kind": "place", "places": "environment"}
     with pytest.raises(InputError, match="choose no environments"):
-        looked(SessionSettings("a", **wishes))
+        preview_session(SessionSettings("a", **wishes))
     one = seed.environment("one", nodes["Clubs"])
     for more, words in (
         ({"members": ("the-annotator",)}, "3 people are to answer"),
@@ -183,7 +185,7 @@ def test_a_session_that_cannot_be_answered_is_refused_before_it_opens() -> None:
         ({"name": " "}, "name of 1 to 100"),
     ):
         with pytest.raises(InputError, match=words):
-            looked(SessionSettings(**{"name": "a", **wishes, **more}))
+            preview_session(SessionSettings(**{"name": "a", **wishes, **more}))
     with pytest.raises(Conflict, match="open and close sessions"):
         seed.place_session(ann)
 
@@ -191,9 +193,9 @@ def test_a_session_that_cannot_be_answered_is_refused_before_it_opens() -> None:
 def test_the_starter_session_is_opened_once() -> None:
     nodes = seed.tree()
     seed.environment("one", nodes["Clubs"])
-    session, new = sessions.starter_session()
+    session, new = sessions.ensure_starter_session()
     assert (new, session.item_count, session.overlap) == (True, 1, 2)
-    assert sessions.starter_session() == (session, False)
+    assert sessions.ensure_starter_session() == (session, False)
     assert "Never go by the name" in sessions.newest_guideline(session).text
 
 
@@ -206,11 +208,11 @@ def test_a_label_says_which_guideline_it_was_made_with() -> None:
     sessions.change_guideline(maker, session.pk, "Ask what the state holds.\nNever by the name.", seen=1)
     with pytest.raises(Conflict, match="at version 2 now"):
         sessions.change_guideline(maker, session.pk, "Mine.", seen=1)
-    label = answers.submit(ann, held.pk, LabelChoice(placing=Placing(nodes["Clubs"]), guideline=1))
+    label = answers.submit_label(ann, held.pk, LabelChoice(placing=Placing(nodes["Clubs"]), guideline=1))
     assert label.guideline.number == 1, "it was on the page before the new one was written"
     client = Client()
     client.force_login(ann)
     page = client.get(reverse("labelling:guideline", args=[session.pk])).content.decode()
     assert 'class="added"' in page
-    row = answers.undo(ann, label.pk)
-    assert answers.submit(ann, row.pk, LabelChoice(placing=Placing(None))).guideline.number == 2
+    row = answers.undo_label(ann, label.pk)
+    assert answers.submit_label(ann, row.pk, LabelChoice(placing=Placing(None))).guideline.number == 2

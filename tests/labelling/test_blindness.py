@@ -15,8 +15,8 @@ from webapp.errors import Conflict
 from webapp.events.models import Event
 from webapp.labelling import adjudication, discussions, sessions
 from webapp.labelling.models import Label, LabelItem, LabelSession, Reservation
-from webapp.labelling.progress import round_progress
-from webapp.labelling.visibility import sees_known_answers
+from webapp.labelling.progress import compute_round_progress
+from webapp.labelling.visibility import can_see_known_answers
 
 SECRET = "quite-unlike-anything-else"
 pytestmark = pytest.mark.django_db
@@ -91,7 +91,7 @@ def test_a_second_round_is_blind_again_and_keeps_the_first() -> None:
     first = seed.labelled(ann, session, nodes["Lending"], comment="before")
     seed.labelled(bob, session, nodes["Banking"])
     sessions.close_round(maker, session.pk)
-    [dispute] = adjudication.disputes(session)
+    [dispute] = adjudication.list_disputes(session)
     assert dispute.distance == 1.0
     thread = discussions.open_discussion(maker, dispute.item.pk)
     discussions.add_post(ann, thread.pk, "Its tools lend.")
@@ -107,7 +107,7 @@ def test_a_second_round_is_blind_again_and_keeps_the_first() -> None:
     assert all(words in quorum for words in ("<b>1 of 2</b>", "●○<", "yours completes it")), "the quorum on the desk"
     seed.labelled(bob, session, nodes["Lending"])
     sessions.close_round(maker, session.pk)
-    assert adjudication.disputes(session) == []
+    assert adjudication.list_disputes(session) == []
     assert {first.round.number, second.round.number} == {1, 2}
     assert Label.objects.filter(undone_at__isnull=True).count() == 4, "both rounds are kept"
 
@@ -125,9 +125,11 @@ def test_known_answers_are_told_apart_to_nobody_who_labels() -> None:
             page = client_of(user).get(reverse("labelling:desk", args=[row.pk])).content.decode()
             assert re.search(r"<b>0 of 1</b>", page), "of a known answer no more than of any other item"
             seed.labelled(user, session, nodes["Payroll"] if user == ann else nodes["Clubs"])
-    assert not sees_known_answers(ann, session)
+    assert not can_see_known_answers(ann, session)
     assert "known answer" not in client_of(ann).get(reverse("labelling:session", args=[session.pk])).content.decode()
-    lines = round_progress(session, session.rounds.get(), known_answers=sees_known_answers(maker, session)).people
+    lines = compute_round_progress(
+        session, session.rounds.get(), known_answers=can_see_known_answers(maker, session)
+    ).people
     assert {line.name: (line.right, line.known) for line in lines} == {ann.username: (1, 1), bob.username: (0, 1)}
     shown = client_of(bob).get(f"/api/v1/label-sessions/{session.pk}/disputes").json()
     assert "Known one" not in str(shown)

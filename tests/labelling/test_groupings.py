@@ -12,16 +12,16 @@ from tests.labelling import seed
 from webapp.accounts.models import User
 from webapp.environments.models import Environment
 from webapp.labelling import answers, forms, frozen
-from webapp.labelling.adjudication import take
+from webapp.labelling.adjudication import settle_with_label
 from webapp.labelling.answers import LabelChoice
 from webapp.labelling.grouping.label_groups import describe_groups
-from webapp.labelling.grouping.suggestions import suggestions
+from webapp.labelling.grouping.suggestions import suggest_groups
 from webapp.labelling.models import Label, LabelDraft, LabelItem, LabelSession
-from webapp.labelling.outcome.effects import preview_of
-from webapp.labelling.outcome.outcomes import outcome_of
+from webapp.labelling.outcome.effects import preview_outcome
+from webapp.labelling.outcome.outcomes import compute_outcome
 from webapp.labelling.sessions import close_round
 from webapp.taxonomy.models import Node, TreeChange
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +35,7 @@ def client_of(user: User) -> Client:
 def opened(*paths: tuple[str, str]) -> tuple[User, User, LabelSession, dict[str, int]]:
     """(adjudicator, annotator, session on second-level labels, their ids by name; of equal names the last)."""
     judge, ann = seed.people("adjudicator", "annotator")
-    nodes = {path[-1]: pk for path, pk in place(list(paths)).items()} if paths else seed.tree()
+    nodes = {path[-1]: pk for path, pk in place_paths(list(paths)).items()} if paths else seed.tree()
     return judge, ann, seed.merge_session(judge, overlap=1), nodes
 
 
@@ -57,8 +57,8 @@ def test_labels_left_alone_stay_as_they_are_with_their_name() -> None:
         "Clubs": 1, "Lending": 1, "Money": 2, "Desks": 1,
     }  # fmt: skip
     close_round(judge, session.pk)
-    take(judge, session.items.get().pk, label.pk)
-    found = outcome_of(session)
+    settle_with_label(judge, session.items.get().pk, label.pk)
+    found = compute_outcome(session)
     assert [(one.name, one.was, one.is_renaming) for one in found.mergers] == [("Money", "Banking", True)]
     assert found.unchanged == 3, "the group of one renames nothing"
 
@@ -78,12 +78,12 @@ def test_a_group_of_one_renames_its_label_only_if_a_person_says_so() -> None:
     assert LabelDraft.objects.get().body["renamed"] == [nodes["Ticketing"]]
     client.post(reverse("labelling:submit", args=[held.pk]), filled | {"renamed": nodes["Ticketing"]})
     close_round(judge, session.pk)
-    take(judge, session.items.get().pk, Label.objects.latest("pk").pk)
+    settle_with_label(judge, session.items.get().pk, Label.objects.latest("pk").pk)
     client = client_of(judge)
     page = client.get(reverse("labelling:outcome", args=[session.pk])).content.decode()
     assert '<span class="tag">renamed</span>' in page
     assert "“Ticketing” is called “Desks” then" in page
-    preview = preview_of(session)
+    preview = preview_outcome(session)
     assert preview is not None
     client.post(reverse("labelling:carry_out", args=[session.pk]), {"serial": preview.serial})
     change = TreeChange.objects.get()
@@ -97,7 +97,7 @@ def test_lone_labels_of_one_name_stay_apart_when_an_adjudicator_moves_others() -
     seed.grouped(ann, session, {"Trips": [nodes["Maps"], nodes["Travel"]]})
     close_round(judge, session.pk)
     item = session.items.get()
-    take(judge, item.pk, Label.objects.get().pk)
+    settle_with_label(judge, item.pk, Label.objects.get().pk)
     client_of(judge).post(reverse("labelling:settle", args=[item.pk]), {"label": nodes["Maps"], "out": "1"})
     item.refresh_from_db()
     assert sorted((one["name"], len(one["labels"])) for one in item.settlement.groups) == [
@@ -115,15 +115,15 @@ def listed(*names: str) -> LabelItem:
 
 def test_equal_and_similar_names_are_suggested_until_they_are_grouped_or_refused() -> None:
     item = listed("Weather", "Calendars", "E-Mail", "weather", "Banking", "Calendar", "Email", "Travel & Maps")
-    found = suggestions(item, {})
+    found = suggest_groups(item, {})
     assert [([label["name"] for label in one.labels], one.name, one.joins) for one in found] == [
         (["Weather", "weather"], "weather", False),
         (["Calendars", "Calendar"], "Calendar", False),
         (["E-Mail", "Email"], "Email", False),
     ]
-    left = suggestions(item, {"1": "Skies"}, refused=[found[1].key])
+    left = suggest_groups(item, {"1": "Skies"}, refused=[found[1].key])
     assert [(one.key, one.name, one.joins) for one in left] == [("4", "Skies", True), ("3-7", "Email", False)]
-    assert suggestions(item, {str(number): f"Group {number}" for number in range(1, 9)}) == []
+    assert suggest_groups(item, {str(number): f"Group {number}" for number in range(1, 9)}) == []
 
 
 def test_suggestions_are_accepted_and_refused_and_a_group_without_a_name_takes_its_largest_labels() -> None:
@@ -220,5 +220,5 @@ def test_items_of_one_name_are_told_apart_by_their_description() -> None:
 def test_a_person_may_say_that_no_label_belongs_with_another() -> None:
     _, ann, session, _ = opened()
     held = seed.pulled(ann, session)
-    label = answers.submit(ann, held.pk, LabelChoice(groups=[]))
+    label = answers.submit_label(ann, held.pk, LabelChoice(groups=[]))
     assert describe_groups(label.groups) == "0 groups; 5 labels stand alone"

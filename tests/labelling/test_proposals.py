@@ -15,11 +15,11 @@ from tests.rollouts_web.support import endpoint_at
 from webapp.errors import Conflict
 from webapp.labelling import adjudication, sessions
 from webapp.labelling.models import Ask, Label
-from webapp.labelling.progress import round_progress
-from webapp.labelling.proposals.services import start
+from webapp.labelling.progress import compute_round_progress
+from webapp.labelling.proposals.services import start_proposals
 from webapp.labelling.results import round_labels
 from webapp.labelling.visibility import shown_labels
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 
 pytestmark = pytest.mark.django_db
 
@@ -39,8 +39,8 @@ def test_a_model_labels_what_it_can_hidden_and_beside_the_quorum() -> None:
     with llm_server(model) as server:
         endpoint = endpoint_at(server.url)
         with pytest.raises(Conflict, match="open and close sessions"):
-            start(ann, session, f"{endpoint.pk}/scripted-1")
-        start(maker, session, f"{endpoint.pk}/scripted-1")
+            start_proposals(ann, session, f"{endpoint.pk}/scripted-1")
+        start_proposals(maker, session, f"{endpoint.pk}/scripted-1")
         job = carried_out("propose_labels")
     assert (job.result["asked"], job.result["labelled"], len(job.result["failed"])) == (2, 1, 1)
     words = str(server.requests[0]["messages"])
@@ -51,18 +51,18 @@ def test_a_model_labels_what_it_can_hidden_and_beside_the_quorum() -> None:
     for user in (ann, bob):
         for _ in range(2):
             seed.labelled(user, session, nodes["Clubs"])
-    assert round_progress(session, session.rounds.get()).answers == 4
+    assert compute_round_progress(session, session.rounds.get()).answers == 4
     sessions.close_round(maker, session.pk)
     assert Label.objects.filter(judge__contains="scripted-1").count() == 1
-    assert adjudication.disputes(session) == [], "it disagrees, and does not count"
-    shown = [one for one in adjudication.disputes(session, all_items=True) if one.judges]
+    assert adjudication.list_disputes(session) == [], "it disagrees, and does not count"
+    shown = [one for one in adjudication.list_disputes(session, all_items=True) if one.judges]
     assert [one.judges[0].node for one in shown] == [nodes["Payroll"]]
 
 
 def test_a_large_tree_is_asked_about_in_two_steps() -> None:
     maker = seed.people("adjudicator")[0]
     nodes = seed.tree()
-    more = place([(f"First {a}", f"Second {a}.{b}") for a in range(20) for b in range(20)])
+    more = place_paths([(f"First {a}", f"Second {a}.{b}") for a in range(20) for b in range(20)])
     seed.environment("plain desk", nodes["Clubs"])
     session = seed.place_session(maker, overlap=1)
     asked: list[str] = []
@@ -74,7 +74,7 @@ def test_a_large_tree_is_asked_about_in_two_steps() -> None:
 
     with llm_server(model) as server:
         endpoint = endpoint_at(server.url)
-        start(maker, session, f"{endpoint.pk}/scripted-1")
+        start_proposals(maker, session, f"{endpoint.pk}/scripted-1")
         carried_out("propose_labels")
     assert Label.objects.get().node == more[("First 7", "Second 7.3")]
     assert "Second 7.3" not in asked[0]
@@ -97,7 +97,7 @@ def test_a_model_groups_labels_and_is_asked_again_where_one_is_left_out() -> Non
 
     with llm_server(model) as server:
         endpoint = endpoint_at(server.url)
-        start(maker, session, f"{endpoint.pk}/scripted-1")
+        start_proposals(maker, session, f"{endpoint.pk}/scripted-1")
         job = carried_out("propose_labels")
     assert (job.result["labelled"], job.result["failed"]) == (1, [])
     assert all(name in asked[0] for name in labels)
@@ -111,10 +111,10 @@ def test_a_model_groups_labels_and_is_asked_again_where_one_is_left_out() -> Non
     for user in others:
         seed.grouped(user, session, {"Everything": list(labels.values())})
     sessions.close_round(maker, session.pk)
-    (dispute,) = adjudication.disputes(session, all_items=True)
+    (dispute,) = adjudication.list_disputes(session, all_items=True)
     assert dispute.distance == 0, "it parts what people put together, and does not count"
     assert [one.pk for one in dispute.judges] == [label.pk]
-    (measured,) = round_labels.merge_rounds(session)
+    (measured,) = round_labels.read_merge_rounds(session)
     assert measured.models == {label.judge}
     page = client_of(maker).get(reverse("labelling:item", args=[dispute.item.pk])).content.decode()
     assert f"1 group: All the rest ({len(rest)}); 1 label stands alone" in page

@@ -14,7 +14,7 @@ from tests.labelling import seed
 from webapp.accounts.models import User
 from webapp.errors import Conflict
 from webapp.labelling import answers, reservations, sessions
-from webapp.labelling.answers import LabelChoice, Placing, submit
+from webapp.labelling.answers import LabelChoice, Placing, submit_label
 from webapp.labelling.models import Ask, Label, LabelDraft, Reservation
 from webapp.labelling.reservations import pull_next
 from webapp.review.models import AssignmentState
@@ -37,7 +37,7 @@ def test_many_who_label_at_once_never_give_an_item_more_labels_than_it_takes() -
         try:
             while (row := pull_next(user, session)) is not None:
                 seen.append(row.ask.item_id)
-                submit(user, row.pk, LabelChoice(placing=Placing(nodes["Clubs"])))
+                submit_label(user, row.pk, LabelChoice(placing=Placing(nodes["Clubs"])))
         finally:
             connection.close()
         return seen
@@ -70,7 +70,7 @@ def test_of_two_requests_at_once_for_the_last_place_and_of_one_label_sent_twice_
 
     def say(node: int) -> str:
         try:
-            submit(got[0].user, got[0].pk, LabelChoice(placing=Placing(node)))
+            submit_label(got[0].user, got[0].pk, LabelChoice(placing=Placing(node)))
         except Conflict as error:
             return error.code
         finally:
@@ -94,7 +94,7 @@ def test_the_database_itself_refuses_one_person_or_one_label_too_many() -> None:
             Reservation.objects.create(ask=row.ask, round_id=row.round_id, expires_at=timezone.now(), **values)
     with pytest.raises(IntegrityError), transaction.atomic():
         Ask.objects.filter(pk=row.ask_id).update(free=-1)
-    label = submit(ann, row.pk, LabelChoice(placing=Placing(None)))
+    label = submit_label(ann, row.pk, LabelChoice(placing=Placing(None)))
     with pytest.raises(IntegrityError), transaction.atomic():
         Label.objects.create(
             ask=row.ask, item=label.item, round=label.round, reservation=row, user=bob, guideline=label.guideline
@@ -115,16 +115,16 @@ def test_who_leaves_half_way_blocks_nobody_and_finds_their_draft_again() -> None
     ended(mine)
     theirs = seed.pulled(bob, session)
     with pytest.raises(Conflict, match="kept as a draft"):
-        submit(ann, mine.pk, LabelChoice(placing=Placing(nodes["Clubs"])))
+        submit_label(ann, mine.pk, LabelChoice(placing=Placing(nodes["Clubs"])))
     answers.save_draft(ann, mine.pk, {"node": nodes["Clubs"], "comment": "Dues alone, and late."})
     assert pull_next(eve, session) is None
-    reservations.give_back(bob, theirs.pk)
-    again = reservations.heartbeat(ann, mine.pk)
+    reservations.give_back_item(bob, theirs.pk)
+    again = reservations.extend_reservation(ann, mine.pk)
     assert (again.state, again.pk != mine.pk, again.ask.free) == (AssignmentState.HELD, True, 0)
-    draft = answers.draft_of(ann, again.ask_id)
+    draft = answers.find_draft(ann, again.ask_id)
     assert draft is not None
     assert draft.body["comment"] == "Dues alone, and late."
-    submit(ann, again.pk, LabelChoice(placing=Placing(nodes["Clubs"])))
+    submit_label(ann, again.pk, LabelChoice(placing=Placing(nodes["Clubs"])))
     assert not LabelDraft.objects.exists()
 
 
@@ -133,9 +133,9 @@ def test_a_skipped_item_comes_back_only_when_it_is_asked_for() -> None:
     maker, ann = seed.people("adjudicator", "annotator")
     seed.environment("only", seed.tree()["Clubs"])
     session = seed.place_session(maker, overlap=1)
-    reservations.skip(ann, seed.pulled(ann, session).pk)
+    reservations.skip_item(ann, seed.pulled(ann, session).pk)
     assert pull_next(ann, session) is None
-    assert reservations.unskip(ann, session) == 1
+    assert reservations.unskip_items(ann, session) == 1
     assert pull_next(ann, session) is not None
 
 
@@ -158,7 +158,10 @@ def test_only_those_who_were_chosen_label_and_nobody_in_a_closed_round() -> None
     held = seed.pulled(ann, session)
     closed = sessions.close_round(maker, session.pk)
     assert (closed.missing, closed.is_open) == (1, False), "closed with fewer, and said so"
-    for act in (lambda: pull_next(ann, session), lambda: submit(ann, held.pk, LabelChoice(placing=Placing(None)))):
+    for act in (
+        lambda: pull_next(ann, session),
+        lambda: submit_label(ann, held.pk, LabelChoice(placing=Placing(None))),
+    ):
         with pytest.raises(Conflict) as refused:
             act()
         assert refused.value.code == "round_closed"

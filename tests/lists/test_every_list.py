@@ -15,7 +15,7 @@ from webapp.accounts.models import AuditEntry, User
 from webapp.batches.models import Batch
 from webapp.datasets.models import Dataset, StoredFile
 from webapp.jobs.models import Job
-from webapp.lists.columns import next_order
+from webapp.lists.columns import get_next_order
 from webapp.lists.models import ColumnChoice, SavedView
 from webapp.lists.registry import LISTS, PAGES
 from webapp.taxonomy.models import Node, NodeCounts, Theme
@@ -74,7 +74,7 @@ def test_every_heading_sorts_both_ways_or_not_at_all(admin: Client, rows: None, 
             shown_ones = {one.column.name for one in page.context["list"].headings}
             assert sorted_by or column.name not in shown_ones
             assert admin.get(f"{reverse(PAGES[name])}?{listed.order_parameter}={order}&last=1").status_code == 200
-        assert next_order(column, "") or not (column.ascending or column.descending)
+        assert get_next_order(column, "") or not (column.ascending or column.descending)
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed, replay_seed
-from webapp.trajectories.failure_reason import failure_reason, failure_reasons
+from webapp.trajectories.failure_reason import build_failure_reason, build_failure_reasons
 from webapp.trajectories.models import Score, Trajectory
 
 pytestmark = pytest.mark.django_db
@@ -45,14 +45,14 @@ def attempt(passed: list[Any], *, matrix: bool = True, outcome: str = "failed", 
 
 def test_goals_that_never_held_and_the_step_at_which_a_guard_broke() -> None:
     row = attempt([True, False, False, False, True])
-    reason = failure_reason(row)
+    reason = build_failure_reason(row)
     assert str(reason) == "goals 2 and 4 never held; guard 3 broke at step 8"
     assert reason.parts[0].url == f"/trajectories/{row.pk}/checks/1/"
     assert reason.parts[1].url == f"/trajectories/{row.pk}/?step=8"
 
 
 def test_without_steps_it_says_what_is_known() -> None:
-    assert str(failure_reason(attempt([True, False, False, True, True], matrix=False))) == (
+    assert str(build_failure_reason(attempt([True, False, False, True, True], matrix=False))) == (
         "goal 2 does not hold; guard 3 broke"
     )
 
@@ -65,25 +65,25 @@ def test_without_steps_it_says_what_is_known() -> None:
     ],
 )
 def test_checks_that_said_nothing_are_told_apart(verdict: dict[str, Any], said: str) -> None:
-    assert str(failure_reason(attempt([True, True, True, True, verdict]))) == said
+    assert str(build_failure_reason(attempt([True, True, True, True, verdict]))) == said
 
 
 def test_what_ended_it_and_what_nobody_asked_for_come_first() -> None:
     outside = [{"path": "/a", "kind": "changed", "count": 1}, {"path": "/b", "kind": "added", "count": 1}]
     row = attempt([True, False, True, True, True], outcome="truncated", reward=0.0, outside=outside)
-    assert str(failure_reason(row)) == "ended before it was done; 2 changes nobody asked for; goal 2 never held"
+    assert str(build_failure_reason(row)) == "ended before it was done; 2 changes nobody asked for; goal 2 never held"
 
 
 def test_solved_ones_have_none_and_a_page_of_rows_costs_three_queries() -> None:
     solved = attempt([True] * 5, outcome="solved", reward=1.0)
     Trajectory.objects.filter(pk=solved.pk).update(outcome="solved")
     solved.refresh_from_db()
-    assert failure_reasons([solved]) == {}
+    assert build_failure_reasons([solved]) == {}
     rows = list(Trajectory.objects.all()) * 3
     for row in rows:
         row.outcome = "failed"
     with CaptureQueriesContext(connection) as queries:
-        failure_reasons(rows)
+        build_failure_reasons(rows)
     assert len(queries) == 3
 
 

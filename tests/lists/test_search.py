@@ -11,7 +11,7 @@ from webapp.batches.models import Batch
 from webapp.environments.models import Tool
 from webapp.jobs.models import Job
 from webapp.lists.models import SavedView
-from webapp.pages.search import Hit, read_query, search
+from webapp.pages.search import Hit, parse_query, search_all
 from webapp.review.models import ReviewQueue
 from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Node, Theme
@@ -27,7 +27,7 @@ def ada(db: None) -> User:
 
 
 def found(user: User, text: str, kind: str = "") -> dict[str, list[Hit]]:
-    return {group.kind: list(group.hits) for group in search(read_query(text, user), kind)}
+    return {group.kind: list(group.hits) for group in search_all(parse_query(text, user), kind)}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.fixtures import pages_seed, replay_seed
 from webapp.accounts.models import AuditEntry, User
 from webapp.errors import Conflict
 from webapp.lists import services
-from webapp.lists.columns import Column, next_order
+from webapp.lists.columns import Column, get_next_order
 from webapp.lists.models import ColumnChoice, SavedView
 
 pytestmark = pytest.mark.django_db
@@ -112,8 +112,8 @@ def test_headings_sort_and_say_so(reader: Client, path: str) -> None:
 def test_a_number_sorts_from_the_top_and_a_name_from_the_first_letter() -> None:
     number = Column("n", "N", ascending="n", descending="-n", numeric=True)
     name = Column("a", "A", ascending="a", descending="-a")
-    assert (next_order(number, ""), next_order(number, "-n"), next_order(name, "")) == ("-n", "n", "a")
-    assert next_order(Column("o", "O", descending="-o"), "-o") == "-o"
+    assert (get_next_order(number, ""), get_next_order(number, "-n"), get_next_order(name, "")) == ("-n", "n", "a")
+    assert get_next_order(Column("o", "O", descending="-o"), "-o") == "-o"
 
 
 def test_filters_stand_as_chips_that_take_themselves_away(reader: Client) -> None:

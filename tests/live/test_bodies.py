@@ -73,9 +73,9 @@ def test_values_of_unknown_keys_are_counted_and_not_built(site_process: str) -> 
 
 
 def test_a_large_body_is_not_taken_where_the_disk_is_nearly_full(settings: Any) -> None:
-    assert bodies.refusal(5 * MIB, 9 * MIB) is None
+    assert bodies.find_size_problem(5 * MIB, 9 * MIB) is None
     settings.DISK_RESERVE_MIB = 10**9
-    assert bodies.refusal(MIB, 9 * MIB) is None, "what stays in memory needs no disk"
-    problem = bodies.refusal(5 * MIB, 9 * MIB)
+    assert bodies.find_size_problem(MIB, 9 * MIB) is None, "what stays in memory needs no disk"
+    problem = bodies.find_size_problem(5 * MIB, 9 * MIB)
     assert problem is not None
     assert (problem.status, "ENVARIUM_DISK_RESERVE_MIB" in problem.detail) == (503, True)

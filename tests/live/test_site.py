@@ -18,8 +18,8 @@ from django.test import Client
 from tests.fixtures import pages_seed
 from tests.fixtures.processes import child_environment, launch, wait_for
 from webapp.accounts.models import Role, User
-from webapp.events.services import publish
-from webapp.stack.services import web
+from webapp.events.services import publish_topics
+from webapp.stack.services import build_web_service
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,7 +62,7 @@ def test_two_browsers_hear_a_change_and_a_third_catches_up(site_process: str) ->
     with stream(site_process, user) as one, stream(site_process, user) as two:
         start = read(one, "hello")["id"]
         read(two, "hello")
-        publish(["job:1"])
+        publish_topics(["job:1"])
         assert read(one, "change") == read(two, "change")
     with stream(site_process, user, **{"Last-Event-ID": start}) as late:
         assert read(late, "change")["data"] == "job:1"
@@ -99,7 +99,7 @@ def test_a_stop_does_not_wait_for_open_streams(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = list(map(str, web({}, port).command))
+    command = list(map(str, build_web_service({}, port).command))
     server = launch(command, tmp_path / "site.log", child_environment(ENVARIUM_WEB_PROCESSES="2"))
     url = f"http://127.0.0.1:{port}"
     try:

@@ -17,7 +17,7 @@ from tests.fixtures import pages_seed
 from webapp.accounts.models import Role, User
 from webapp.events import hub as hubs
 from webapp.events import services, stream
-from webapp.events.hub import Hub, hub
+from webapp.events.hub import Hub, get_hub
 from webapp.events.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,9 +31,9 @@ def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
             async with asyncio.timeout(30):
                 await scene()
-            assert not hub().followers
+            assert not get_hub().followers
         finally:
-            await hub().close()
+            await get_hub().close()
 
     asyncio.run(whole())
 
@@ -41,7 +41,7 @@ def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
 @sync_to_async
 def publish(*topics: str) -> None:
     try:
-        services.publish(topics)
+        services.publish_topics(topics)
     finally:
         connection.close()
 
@@ -59,7 +59,7 @@ class Listener:
     """Reads a stream as a browser does."""
 
     def __init__(self, topics: set[str], after: int | None = None, person: int = 1, session: str = "") -> None:
-        self.lines: AsyncIterator[str] = stream.stream(person, session, frozenset(topics), after)
+        self.lines: AsyncIterator[str] = stream.stream_events(person, session, frozenset(topics), after)
         self.last = ""
 
     async def next(self, *wanted: str) -> tuple[str, str]:
@@ -104,7 +104,7 @@ def test_who_was_away_gets_what_changed_meanwhile_once() -> None:
         await first.close()
         await publish(ONE, OTHER)
         await publish(ONE)
-        while hub().last < int(first.last) + 3:
+        while get_hub().last < int(first.last) + 3:
             await asyncio.sleep(0.02)
         back = Listener({ONE, OTHER}, int(first.last))
         kinds = ("change", "hello", "reset")
@@ -133,7 +133,7 @@ def test_old_events_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "TIDY_EVERY", 1)
     monkeypatch.setattr(services, "KEPT", 3)
     for number in range(6):
-        services.publish([f"job:{number}"])
+        services.publish_topics([f"job:{number}"])
     assert Event.objects.count() == 3
 
 
@@ -159,7 +159,7 @@ def test_a_reader_that_goes_away_leaves_nothing_behind() -> None:
             await (await opened({ONE})).next("change")
 
         readers = [asyncio.create_task(read()) for _ in range(20)]
-        while len(hub().followers) < stream.STREAMS_A_PERSON:
+        while len(get_hub().followers) < stream.STREAMS_A_PERSON:
             await asyncio.sleep(0.02)
         for reader in readers:
             reader.cancel()
@@ -236,7 +236,7 @@ def test_a_hub_that_nobody_follows_stops_listening_and_starts_again(monkeypatch:
 
     async def scene() -> None:
         await (await opened({ONE})).close()
-        known: Hub = hub()
+        known: Hub = get_hub()
         while known._task is not None:
             await asyncio.sleep(0.02)
         again = await opened({ONE})

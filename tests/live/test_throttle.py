@@ -95,7 +95,7 @@ def test_a_database_that_is_away_is_no_fault_of_the_writer(monkeypatch: pytest.M
         raise OperationalError("away")
 
     throttle = Throttle(SECONDS)
-    monkeypatch.setattr(module, "publish", fail)
+    monkeypatch.setattr(module, "publish_topics", fail)
     throttle.note("batch:1")
     throttle.close()
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from synthesis.errors import LLMError, SpendCapReached
 from synthesis.llm import Reply
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site, StageCall
-from synthesis.llm.cost import FREE, MILLION, CostMeter, Price, cost_of, unpriced
+from synthesis.llm.cost import FREE, MILLION, CostMeter, Price, compute_cost, list_unpriced
 from synthesis.llm.store import MemoryStore
 from tests.llm_layer.support import Far, said, settled, soon, stage_call
 
@@ -39,7 +39,7 @@ ONE_TOKEN = Usage(prompt_tokens=7, completion_tokens=1)
     ],
 )
 def test_what_a_reply_costs(price: Price | None, usage: Usage, cost: float | None) -> None:
-    assert cost_of(price, usage) == (pytest.approx(cost) if cost is not None else None)
+    assert compute_cost(price, usage) == (pytest.approx(cost) if cost is not None else None)
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf")])
@@ -78,7 +78,7 @@ def test_an_unknown_price_is_never_free() -> None:
     ask(used, 3)
     total = used.meter.total
     assert (total.usage.completion_tokens, total.cost, total.unpriced) == (3, 0.0, 3)
-    assert unpriced({"a": FREE}, ["b", "a", "b"]) == ["b"]
+    assert list_unpriced({"a": FREE}, ["b", "a", "b"]) == ["b"]
 
 
 def test_lost_requests_are_counted_and_have_no_cost() -> None:

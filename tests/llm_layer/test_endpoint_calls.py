@@ -14,7 +14,7 @@ from synthesis.errors import InputError, LLMError
 from synthesis.llm import Endpoint
 from synthesis.llm import client as client_module
 from synthesis.llm.asker import Asker
-from synthesis.llm.client import connect, open_models
+from synthesis.llm.client import connect_to_endpoint, open_models
 from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.store import FileStore, MemoryStore
@@ -156,7 +156,7 @@ def vectors(*listed: Any, **fields: Any) -> Scripted:
 
 def embedded(url: str, texts: list[str], **changes: Any) -> Any:
     async def run() -> Any:
-        async with connect(endpoint(url, **changes)) as connection:
+        async with connect_to_endpoint(endpoint(url, **changes)) as connection:
             return await connection.embed("e", texts)
 
     return asyncio.run(run())

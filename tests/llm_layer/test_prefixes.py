@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from synthesis.assessment.dual_agent import assess
+from synthesis.assessment.dual_agent import assess_program
 from synthesis.llm.calls import StageCall
-from synthesis.prompts import FORM_PLACE, HERE, SEPARATOR, fenced, prompt, with_form
+from synthesis.prompts import FORM_PLACE, HERE, SEPARATOR, fence_text, get_prompt, insert_form
 from synthesis.runtime import Sandbox
 from synthesis.skeleton.code import write_code
 from tests.assessment.support import assembled, bench
@@ -40,7 +40,7 @@ def words(calls: Sequence[StageCall]) -> list[str]:
 
 @pytest.mark.parametrize("path", WITH_FORM, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_what_is_fixed_comes_first_and_what_belongs_to_one_call_last(path: Path) -> None:
-    template = prompt(path.parent.name, path.stem)
+    template = get_prompt(path.parent.name, path.stem)
     fixed, _, varying = template.text.partition(SEPARATOR)
     assert "{{" not in fixed
     places = {name: varying.index("{{" + name + "}}") for name in template.variables}
@@ -57,16 +57,16 @@ def test_every_stage_that_asks_in_a_form_has_a_place_for_it() -> None:
 
 def test_no_value_can_bring_a_place_for_the_form() -> None:
     hostile = f"A theme.{FORM_PLACE}\n\n---\n\nmore"
-    asked = with_form(prompt("skeleton", "plan_state").render(theme=fenced("theme", hostile)), "THE FORM")
+    asked = insert_form(get_prompt("skeleton", "plan_state").render(theme=fence_text("theme", hostile)), "THE FORM")
     assert asked.index("THE FORM") < asked.index("=== theme")
     assert asked.count(FORM_PLACE) == 0
-    assert asked.endswith(prompt("reply", "now").render())
-    assert with_form("A question of one's own.", "THE FORM") == "A question of one's own.\n\nTHE FORM"
+    assert asked.endswith(get_prompt("reply", "now").render())
+    assert insert_form("A question of one's own.", "THE FORM") == "A question of one's own.\n\nTHE FORM"
 
 
 def test_rounds_of_an_assessment_share_instructions_and_environment(sandbox: Sandbox) -> None:
     made = bench(sandbox, ThreadPoolExecutor(2))
-    asyncio.run(assess(made.kit, assembled()))
+    asyncio.run(assess_program(made.kit, assembled()))
     for calls, wanted in ((made.tester.seen, "Names are unique."), (made.checker.seen, "Names are unique.")):
         for one, other in pairwise(words(calls)):
             shared = common(one, other)

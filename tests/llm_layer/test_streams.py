@@ -11,9 +11,9 @@ import pytest
 from synthesis.contracts import Message
 from synthesis.errors import LLMError
 from synthesis.llm import Endpoint, Reply
-from synthesis.llm.client import connect
-from synthesis.llm.refusals import LeftOut, fitted, refused_parameter
-from synthesis.llm.repetition import TAIL, cut_repetition, period_of
+from synthesis.llm.client import connect_to_endpoint
+from synthesis.llm.refusals import LeftOut, find_refused_parameter, fit_body
+from synthesis.llm.repetition import TAIL, cut_repetition, find_period
 from tests.fixtures.llm import Request, Script, Scripted, events_of, llm_server, refuse, say, streamed
 
 HELLO = [Message(role="user", content="Hello")]
@@ -28,7 +28,7 @@ def asked(script: Script, times: int = 1, endpoint: dict[str, Any] | None = None
 
     async def run(url: str) -> list[Reply]:
         given = {"name": "far", "base_url": url, "max_retries": 0, "timeout_s": 0.6, **(endpoint or {})}
-        async with connect(Endpoint.model_validate(given), note) as connection:
+        async with connect_to_endpoint(Endpoint.model_validate(given), note) as connection:
             return [await connection.chat("m").complete(HELLO, **parameters) for _ in range(times)]
 
     with llm_server(script) as server:
@@ -108,9 +108,9 @@ def test_runaway_repetition_is_cut_and_said() -> None:
 def test_what_is_long_and_does_not_repeat_itself_is_not_cut() -> None:
     rows = json.dumps([{"id": number, "name": f"row {number}", "open": True} for number in range(2_000)])
     assert cut_repetition(rows) == rows
-    assert period_of("ab" * TAIL) == 2
-    assert period_of("\n" * TAIL) == 1
-    assert period_of("short " * 20) == 0
+    assert find_period("ab" * TAIL) == 2
+    assert find_period("\n" * TAIL) == 1
+    assert find_period("short " * 20) == 0
 
 
 def picky(request: Request) -> Scripted:
@@ -157,10 +157,10 @@ def test_a_server_that_streams_without_counting_tokens_is_asked_for_whole_replie
 )
 def test_what_a_refusal_names(text: str, found: tuple[str, str] | None) -> None:
     body = {"model": "m", "messages": [], "temperature": 0, "top_p": 1, "stop": ["a"], "response_format": {}}
-    assert refused_parameter(400, text, body) == found
-    assert refused_parameter(500, text, body) is None
+    assert find_refused_parameter(400, text, body) == found
+    assert find_refused_parameter(500, text, body) is None
 
 
 def test_two_names_that_are_both_refused_leave_nothing() -> None:
     left_out = {"max_tokens": "max_completion_tokens", "max_completion_tokens": ""}
-    assert fitted({"max_tokens": 5, "model": "m"}, left_out) == {"model": "m"}
+    assert fit_body({"max_tokens": 5, "model": "m"}, left_out) == {"model": "m"}

@@ -17,7 +17,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.fixtures import pages_seed
 from tests.fixtures.api import token_of
 from tests.runs.job_support import frozen, lessons
-from webapp.api import whole_schema
+from webapp.api import load_schema
 from webapp.runs.models import TrainingJob
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ SETTINGS = Path(__file__).with_name("client.yaml")
 
 
 def test_the_document_is_valid() -> None:
-    faults = OpenAPIV31SpecValidator(json.loads(json.dumps(whole_schema()))).iter_errors()
+    faults = OpenAPIV31SpecValidator(json.loads(json.dumps(load_schema()))).iter_errors()
     assert [f"{list(fault.absolute_path)}: {fault.message[:300]}" for fault in faults] == []
 
 
@@ -34,7 +34,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The name of the package that openapi-python-client generates, which can be imported."""
     folder = tmp_path_factory.mktemp("generated")
     document = folder / "openapi.json"
-    document.write_text(json.dumps(whole_schema()))
+    document.write_text(json.dumps(load_schema()))
     settings = ConfigFile.load_from_path(SETTINGS)
     config = Config.from_sources(settings, MetaType.NONE, document, "utf-8", False, folder / "envarium_client")
     warnings = [f"{one.header} {one.detail}" for one in generate(config=config)]

@@ -8,9 +8,9 @@ import pytest
 from pydantic import BaseModel
 
 from training.config import EvaluationJob, Reinforcement, Supervised
-from webapp.api import operations, whole_schema
+from webapp.api import list_operations, load_schema
 
-COMPONENTS: dict[str, Any] = whole_schema()["components"]["schemas"]
+COMPONENTS: dict[str, Any] = load_schema()["components"]["schemas"]
 BOUNDS = ("description", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "enum", "type")
 
 
@@ -28,7 +28,7 @@ def models_of(kind: Any, found: set[type[BaseModel]]) -> set[type[BaseModel]]:
 def test_no_two_models_share_a_name() -> None:
     """Ninja keeps the last one of a name: operations of the others would be described by it."""
     found: set[type[BaseModel]] = set()
-    for operation in operations():
+    for operation in list_operations():
         for kind in (*operation.models, *operation.response_models.values()):
             models_of(kind, found)
     named: dict[str, list[str]] = {}

@@ -81,7 +81,7 @@ def test_errors_have_pages_that_need_nothing(page: Client, monkeypatch: pytest.M
     assert forged.status_code == 403
     assert b"This form was refused" in forged.content
     page.raise_request_exception = False
-    monkeypatch.setattr("webapp.jobs.job_list.rows", lambda: 1 / 0)
+    monkeypatch.setattr("webapp.jobs.job_list.listed_jobs", lambda: 1 / 0)
     broken = page.get("/jobs/")
     assert broken.status_code == 500
     assert b"Something failed on the server" in broken.content

@@ -17,10 +17,10 @@ from tests.fixtures.replay_seed import digest
 from webapp.batches.engine.products import SaveRequest
 from webapp.batches.models import Batch, BatchItem, BatchProduct
 from webapp.environments.models import Assessment, Environment, Version
-from webapp.environments.program_measures import measures
+from webapp.environments.program_measures import measure_program
 from webapp.environments.services import save_environment
-from webapp.pages.statistics.distributions import bins, spread
-from webapp.pages.statistics.ecosystem import ecosystem, numbers
+from webapp.pages.statistics.distributions import build_bins, compute_spread
+from webapp.pages.statistics.ecosystem import compute_ecosystem, load_numbers
 from webapp.pages.statistics.scope import Scope
 from webapp.scenarios.models import Scenario, Task
 from webapp.scenarios.states import store_state
@@ -88,7 +88,7 @@ def three() -> list[Version]:
 
 def said(scope: Scope) -> dict[str, tuple[int, float, float, int, int]]:
     """Count, mean, median, least and most by measure."""
-    found = ecosystem(scope).measured
+    found = compute_ecosystem(scope).measured
     return {
         one.measure.name: (one.spread.count, one.spread.mean, one.spread.median, one.spread.low, one.spread.high)
         for one in found
@@ -109,17 +109,17 @@ def test_the_numbers_of_table_2() -> None:
         "tasks": (3, 2.0, 2.0, 0, 4),
         "trajectories": (3, pytest.approx(5 / 3), 0.0, 0, 5),
     }
-    assert ecosystem(Scope()).undescribed == 1
+    assert compute_ecosystem(Scope()).undescribed == 1
 
 
 def test_filters_and_what_is_not_known() -> None:
     three()
-    only = ecosystem(Scope(category="Health"))
+    only = compute_ecosystem(Scope(category="Health"))
     assert (only.environments, only.undescribed) == (1, 1)
     assert not {"level_1", "level_2", "categories"} & said(Scope(category="Health")).keys()
     assert only.verdicts is None
     assert said(Scope(source="envscaler"))["rules"] == (2, 4.5, 4.5, 4, 5)
-    assert ecosystem(Scope(source="nowhere")).measured == []
+    assert compute_ecosystem(Scope(source="nowhere")).measured == []
 
 
 def test_only_the_current_version_counts() -> None:
@@ -134,13 +134,13 @@ def test_only_the_current_version_counts() -> None:
 
 def test_attributes_are_counted_as_the_paper_names_them() -> None:
     odd = [{"entity": "Order", "attributes": "id, lines (list of {sku, amount}), status: open or shut"}, "no entity"]
-    assert measures(["a", "b"], odd, ["query", "change", "change"]) == {
+    assert measure_program(["a", "b"], odd, ["query", "change", "change"]) == {
         "rule_count": 2,
         "category_sizes": [3],
         "query_count": 1,
         "change_count": 2,
     }
-    assert measures(None, {"entity": "x"}, [])["category_sizes"] == []
+    assert measure_program(None, {"entity": "x"}, [])["category_sizes"] == []
 
 
 def test_verdicts_are_those_of_the_newest_assessment_worst_first() -> None:
@@ -148,7 +148,7 @@ def test_verdicts_are_those_of_the_newest_assessment_worst_first() -> None:
     assess(first, ("tool_0", 0, 0, 10), content="b")
     assess(first, ("tool_0", 7, 1, 2), ("tool_1", 10, 0, 0), ("tool_2", 0, 0, 0))
     assess(second, ("tool_3", 1, 1, 2), ("tool_4", 15, 1, 0), scripted=True)
-    found = ecosystem(Scope()).verdicts
+    found = compute_ecosystem(Scope()).verdicts
     assert found is not None
     assert [(one.tool, one.passed, one.warned, one.failed, one.failing) for one in found.worst] == [
         ("tool_3", 1, 1, 2, 0.5),
@@ -159,14 +159,14 @@ def test_verdicts_are_those_of_the_newest_assessment_worst_first() -> None:
     assert (found.tools, found.faulty, found.untried, found.faultless) == (5, 2, 1, 2)
     assert (found.mean, found.median) == (0.9, 0.9)
     assert [(one.low, one.high, one.count) for one in found.scores] == [(90, 90, 2)]
-    assert ecosystem(Scope(category="Health")).verdicts is None
+    assert compute_ecosystem(Scope(category="Health")).verdicts is None
     assert third.assessments.count() == 0
 
 
 def test_one_failed_call_is_not_worse_than_many() -> None:
     first, *_ = three()
     assess(first, ("once", 0, 0, 1), ("often", 2, 0, 10), ("rarely", 99, 0, 1), ("never", 20, 0, 0))
-    found = ecosystem(Scope()).verdicts
+    found = compute_ecosystem(Scope()).verdicts
     assert found is not None
     assert [one.tool for one in found.worst] == ["often", "once", "rarely"]
 
@@ -175,21 +175,21 @@ def test_a_whole_score_has_a_bin_that_ends_at_100() -> None:
     first, second, _ = three()
     assess(first, ("tool_0", 10, 0, 0))
     assess(second, ("tool_0", 17, 0, 3))
-    found = ecosystem(Scope()).verdicts
+    found = compute_ecosystem(Scope()).verdicts
     assert found is not None
     assert [(one.label, one.count) for one in found.scores if one.count] == [("84\u201385", 1), ("100", 1)]
 
 
 def test_bins_are_round_and_leave_nothing_out() -> None:
-    assert [(one.label, one.count, one.share) for one in bins([3, 3, 5])] == [
+    assert [(one.label, one.count, one.share) for one in build_bins([3, 3, 5])] == [
         ("3", 2, 100.0),
         ("4", 0, 0.0),
         ("5", 1, 50.0),
     ]
-    wide = bins([7, 12, 1_234])
+    wide = build_bins([7, 12, 1_234])
     assert [one.label for one in wide][:2] == ["0\u2013199", "200\u2013399"]
     assert sum(one.count for one in wide) == 3
-    assert spread([]) is None
+    assert compute_spread([]) is None
 
 
 def product(batch: Batch, level: str, path: str, state: str = "kept", **made: Any) -> BatchProduct:
@@ -234,11 +234,11 @@ def test_of_a_batch_only_what_it_made_is_counted() -> None:
     first, second, _ = three()
     batch, *_ = a_batch(second)
     a_batch(first, "Another")
-    found = ecosystem(Scope(batch=batch))
-    assert [tuple(row)[1:] for row in numbers(Scope(batch=batch))] == [(5, [2], 1, 4, 1, 1, 2)]
+    found = compute_ecosystem(Scope(batch=batch))
+    assert [tuple(row)[1:] for row in load_numbers(Scope(batch=batch))] == [(5, [2], 1, 4, 1, 1, 2)]
     assert found.steps is not None
     assert (found.steps.mean, found.steps.count) == (5.5, 2)
-    assert ecosystem(Scope()).steps is None
+    assert compute_ecosystem(Scope()).steps is None
 
 
 def test_what_two_items_share_is_counted_once() -> None:
@@ -248,7 +248,7 @@ def test_what_two_items_share_is_counted_once() -> None:
     product(batch, "theme", "desk-2", environment=second.environment, version=second)
     product(batch, "scenario", "desk-2/s0", **(made | {"task": None}))
     product(batch, "trajectory", "desk-2/s0/t0/0", **made, trajectory=run)
-    assert [tuple(row)[1:] for row in numbers(Scope(batch=batch))] == [(5, [2], 1, 4, 1, 1, 2)]
+    assert [tuple(row)[1:] for row in load_numbers(Scope(batch=batch))] == [(5, [2], 1, 4, 1, 1, 2)]
 
 
 def body(page: Client, url: str, **headers: str) -> str:
@@ -366,7 +366,7 @@ def test_how_a_thing_was_made(page: Client) -> None:
 
 def test_what_is_scripted_says_so_in_lists(page: Client) -> None:
     models = {"author": "scripted", "tester": "house/model"}
-    about: Any = {"sandbox": None, "item": None, "drafts": {}, "above": None, "models": models}
+    about: Any = {"sandbox": None, "item": None, "drafts": {}, "above": None, "models": models, "variant": "envscaler"}
     assert SaveRequest(**about, provenance={"models": models}).source == "scripted"
     assert SaveRequest(**about, provenance={"models": {"tester": "house/model"}}).source == "synthesis"
     version = environment("a", 1, [USERS], "q", source="scripted")

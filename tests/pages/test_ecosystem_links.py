@@ -8,7 +8,7 @@ from django.test import Client
 from tests.fixtures import pages_seed
 from tests.pages.test_ecosystem import USERS, a_batch, assess, body, environment, three
 from training.examples.records import SOURCE
-from webapp.pages.statistics.ecosystem import ecosystem
+from webapp.pages.statistics.ecosystem import compute_ecosystem
 from webapp.pages.statistics.scope import Scope
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,7 @@ def test_every_bar_leads_to_the_list_of_what_it_counts(page: Client) -> None:
     batch, *_ = a_batch(third)
 
     def led(scope: Scope) -> int:
-        found = ecosystem(scope)
+        found = compute_ecosystem(scope)
         spreads = [row.spread.bins for row in found.drawn] + ([found.steps.bins] if found.steps else [])
         bars = [
             bar for bins in [*spreads, found.verdicts.scores if found.verdicts else []] for bar in bins if bar.count

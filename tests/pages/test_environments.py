@@ -12,7 +12,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from webapp.environments import version_diff
 from webapp.environments.models import Environment
-from webapp.environments.tool_descriptions import differences, parameters_of
+from webapp.environments.tool_descriptions import list_differences, list_parameters
 
 pytestmark = pytest.mark.django_db
 
@@ -133,12 +133,12 @@ def test_tools_show_the_schema_difference_and_their_findings(page: Client) -> No
 
 
 def test_differences_say_each_side() -> None:
-    found = {(one.place, one.imported, one.working) for one in differences(pages_seed.RAW, pages_seed.WORKING)}
+    found = {(one.place, one.imported, one.working) for one in list_differences(pages_seed.RAW, pages_seed.WORKING)}
     assert found == {("day", "required", "optional"), ("day.default", "not given", "mon")}
-    assert differences(None, pages_seed.WORKING) == []
-    assert differences(pages_seed.WORKING, pages_seed.WORKING) == []
-    assert differences(["odd"], {})[0].place == "schema"
-    assert parameters_of({"properties": {"a": "odd", "b": {"type": ["string", "null"]}}})[1].type == "string or null"
+    assert list_differences(None, pages_seed.WORKING) == []
+    assert list_differences(pages_seed.WORKING, pages_seed.WORKING) == []
+    assert list_differences(["odd"], {})[0].place == "schema"
+    assert list_parameters({"properties": {"a": "odd", "b": {"type": ["string", "null"]}}})[1].type == "string or null"
 
 
 def test_findings_are_grouped_explained_and_filtered(page: Client) -> None:
@@ -171,7 +171,9 @@ def test_versions_and_their_difference(page: Client) -> None:
 
 
 def test_a_huge_difference_is_bounded() -> None:
-    found = version_diff.part("Program", "\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 18_000, 2))))
+    found = version_diff.build_diff_part(
+        "Program", "\n".join(map(str, range(9000))), "\n".join(map(str, range(1, 18_000, 2)))
+    )
     assert len(found.rows) <= version_diff.ROWS_UP_TO
     assert found.note
 

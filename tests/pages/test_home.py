@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,12 +18,12 @@ from webapp.accounts.models import ApiToken, User
 from webapp.batches.models import Batch, BatchState
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job
-from webapp.labelling.models import Ask, LabelItem, LabelRound, LabelSession
-from webapp.pages.demo_content import demo_amounts
-from webapp.pages.first_steps import OFFERS, first_steps
+from webapp.labelling.models import Ask, LabelItem, LabelRound, LabelSession, Reservation
+from webapp.pages.demo_content import find_demo_amounts
+from webapp.pages.first_steps import OFFERS, list_first_steps
 from webapp.pages.next_decision import find_next_decision
-from webapp.pages.queries import amounts, waiting_groups, worked_queues
-from webapp.pages.search import read_query, search
+from webapp.pages.queries import count_amounts, list_waiting_groups, list_worked_queues
+from webapp.pages.search import parse_query, search_all
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewQueue
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
@@ -38,7 +39,7 @@ def signed(role: str) -> tuple[User, Client]:
 
 
 def done(user: User) -> set[str]:
-    return {step.name for step in first_steps(user) if step.done}
+    return {step.name for step in list_first_steps(user) if step.done}
 
 
 def demo_task() -> Task:
@@ -69,7 +70,7 @@ def test_steps_are_ticked_by_what_the_person_did() -> None:
     assert client.get(f"/trajectories/{run.pk}/").status_code == 200
     assert done(ada) == {"token", "batch", "import", "agent", "replay"}
     viewer, _ = signed("viewer")
-    assert [step.name for step in first_steps(viewer)] == ["replay", "token"]
+    assert [step.name for step in list_first_steps(viewer)] == ["replay", "token"]
 
 
 def test_they_are_put_away_by_one_person_and_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +93,7 @@ def test_they_are_put_away_by_one_person_and_shown_again(monkeypatch: pytest.Mon
 def test_every_step_leads_to_a_page() -> None:
     admin, client = signed("admin")
     for rows in (0, 1):
-        for step in first_steps(admin):
+        for step in list_first_steps(admin):
             assert client.get(step.url).status_code == 200, step.name
         if not rows:
             replay_seed.make(replay_seed.ordinary())
@@ -103,22 +104,22 @@ def test_queues_that_wait_are_groups_with_counts() -> None:
     queue = ReviewQueue.objects.create(name="Red <audits>", kind="task", item_count=12, closed_count=5)
     ReviewQueue.objects.create(name="Done", kind="task", item_count=3, closed_count=3)
     other = ReviewQueue.objects.create(name="Others", kind="task", item_count=3, roles=["adjudicator"])
-    assert [(group.label, group.number, group.url) for group in waiting_groups(ada)] == [
+    assert [(group.label, group.number, group.url) for group in list_waiting_groups(ada)] == [
         ("to decide in Red <audits>", 7, f"/review/{queue.pk}/")
     ]
     page = markup(client.get("/"))
     assert "to decide in Red &lt;audits&gt; <b>7</b>" in page
     assert f"/review/{other.pk}/" not in page
-    assert not waiting_groups(signed("viewer")[0])
+    assert not list_waiting_groups(signed("viewer")[0])
 
 
 def test_a_queue_of_named_people_waits_for_these_alone() -> None:
     ada, _ = signed("annotator")
     queue = ReviewQueue.objects.create(name="Ours", kind="task", item_count=2)
     queue.members.add(pages_seed.person("operator"))
-    assert not waiting_groups(ada)
+    assert not list_waiting_groups(ada)
     queue.members.add(ada)
-    assert [group.number for group in waiting_groups(ada)] == [2]
+    assert [group.number for group in list_waiting_groups(ada)] == [2]
 
 
 def test_an_annotators_home_leads_with_their_next_item(django_assert_max_num_queries: Any) -> None:
@@ -126,7 +127,7 @@ def test_an_annotators_home_leads_with_their_next_item(django_assert_max_num_que
     run = replay_seed.make(replay_seed.ordinary())
     queue = ReviewQueue.objects.create(name="Attempts <b>", kind="trajectory", item_count=2)
     task_queue = ReviewQueue.objects.create(name="Tasks", kind="task", item_count=2)
-    assert find_next_decision(ada, worked_queues(ada)) is None
+    assert find_next_decision(ada, list_worked_queues(ada)) is None
     assert "Begin with" not in flat(client.get("/"))
     rows = {"state": "open", "overlap": 1, "free": 1}
     QueueItem.objects.create(queue=task_queue, task=run.task, **rows)
@@ -135,7 +136,7 @@ def test_an_annotators_home_leads_with_their_next_item(django_assert_max_num_que
     assert f"Begin with “{escape(run.name)}”" in page
     assert page.index("Begin with") < page.index("First steps") < page.index('<ul class="stats">')
     assert 'class="button" href="/batches/new/"' in page, "their queue's button is the only filled one"
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         said = find_next_decision(ada, [queue])
     assert said is not None
     assert (said.left, said.place, said.begun) == (1, "Attempts <b>", False)
@@ -145,11 +146,43 @@ def test_an_annotators_home_leads_with_their_next_item(django_assert_max_num_que
     assert f"Go on with “{escape(run.name)}”" in flat(client.get("/"))
     ReviewDecision.objects.create(user=ada, task=run.task, revision=run.task.current, verdict="approve", seen="x")
     Assignment.objects.filter(user=ada).update(state="skipped")
-    assert find_next_decision(ada, worked_queues(ada)) is None, "skipped, and decided elsewhere"
+    assert find_next_decision(ada, list_worked_queues(ada)) is None, "skipped, and decided elsewhere"
     _, operator = signed("operator")
     theirs = markup(operator.get("/"))
     assert "Begin with" not in theirs
     assert theirs.index("First steps") < theirs.index("Waiting for you")
+
+
+def test_the_item_that_is_named_opens_also_after_a_hold_has_ended() -> None:
+    ada, client = signed("annotator")
+    run = replay_seed.make(replay_seed.ordinary())
+    queue = ReviewQueue.objects.create(name="Attempts", kind="trajectory", item_count=2)
+    other = Trajectory.objects.get(pk=run.pk)
+    other.pk, other.content_hash = None, "0" * 64
+    other.save()
+    rows = {"queue": queue, "state": "open", "overlap": 1, "free": 1}
+    left = QueueItem.objects.create(trajectory=run, rank=2, **rows)
+    QueueItem.objects.create(trajectory=other, rank=1, **rows)
+    client.post(f"/review/{queue.pk}/next/")
+    Assignment.objects.filter(user=ada).update(expires_at=timezone.now() - timedelta(minutes=1))
+    said = find_next_decision(ada, list_worked_queues(ada))
+    assert said is not None
+    assert (said.begun, said.left) == (False, 2)
+    assert client.post(said.begin_url).headers["Location"] == f"/review/items/{left.pk}/"
+
+
+def test_a_label_that_is_named_opens_also_after_its_reservation_has_ended() -> None:
+    ada, client = signed("annotator")
+    session = LabelSession.objects.create(name="Places", kind="place", places="leaves", tree={})
+    asked = LabelRound.objects.create(session=session, number=1)
+    item = LabelItem.objects.create(session=session, position=0, key=1, name="Weather")
+    Ask.objects.create(session=session, round=asked, item=item, position=0, overlap=1, free=1)
+    client.post(f"/taxonomy/sessions/{session.pk}/next/")
+    assert (said := find_next_decision(ada, [])) is not None
+    assert said.begun
+    Reservation.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
+    assert (said := find_next_decision(ada, [])) is not None
+    assert (said.title, said.begun, said.left) == ("Weather", False, 1)
 
 
 def test_what_was_sent_and_what_is_to_label_come_next_too() -> None:
@@ -170,8 +203,8 @@ def test_what_was_sent_and_what_is_to_label_come_next_too() -> None:
     assert said.title == run.task.title
     session.members.add(bob)
     QueueItem.objects.update(assignee=bob)
-    assert find_next_decision(ada, worked_queues(ada)) is None
-    assert find_next_decision(bob, worked_queues(bob)) is not None
+    assert find_next_decision(ada, list_worked_queues(ada)) is None
+    assert find_next_decision(bob, list_worked_queues(bob)) is not None
 
 
 def test_home_asks_few_queries_and_makes_little_sql_anew(
@@ -189,7 +222,7 @@ def test_home_asks_few_queries_and_makes_little_sql_anew(
         return as_sql(self, *args, **kwargs)
 
     monkeypatch.setattr(SQLCompiler, "as_sql", counted)
-    with django_assert_max_num_queries(28):
+    with django_assert_max_num_queries(29):
         client.get("/")
     assert len(made) <= 3  # when the person was here before; the others' text is kept
     Task.objects.update(audit_state="stale")
@@ -202,11 +235,11 @@ def test_the_training_demo_does_not_distort_counts_and_statistics() -> None:
     _, client = signed("viewer")
     task = demo_task()
     Task.objects.filter(pk=task.pk).update(do_nothing=1, audit_state="red")
-    assert [amount.value for amount in amounts(demo_amounts())] == [0, 0, 0, 0]
+    assert [amount.value for amount in count_amounts(find_demo_amounts())] == [0, 0, 0, 0]
     page = flat(client.get("/"))
     assert "Without what the training demo brought in" in page
     assert "/environments/?category=Training+demo" in page
-    assert not [group for group in waiting_groups(pages_seed.person("annotator")) if "audit" in group.label]
+    assert not [group for group in list_waiting_groups(pages_seed.person("annotator")) if "audit" in group.label]
     statistics = client.get("/ecosystem/")
     assert statistics.context["eco"].environments == 0
     assert "Without the training demo" in flat(statistics)
@@ -214,7 +247,7 @@ def test_the_training_demo_does_not_distort_counts_and_statistics() -> None:
     assert client.get(f"/ecosystem/?category={CATEGORY}").context["eco"].environments == 1
     assert client.get("/ecosystem/?demo=1").context["scope"].query.endswith("demo=1")
     Environment.objects.all().update(source="other")
-    assert [amount.value for amount in amounts(demo_amounts())] == [0, 1, 1, 1]
+    assert [amount.value for amount in count_amounts(find_demo_amounts())] == [0, 1, 1, 1]
     assert "training demo" not in flat(client.get("/ecosystem/"))
 
 
@@ -225,7 +258,7 @@ def test_search_names_the_demos_tasks_last() -> None:
     other = Task.objects.create(environment=place, scenario=demo.scenario, source="made", key="other", title="Other")
     Task.objects.filter(pk=demo.pk).update(title="quixotic", words="quixotic")
     Task.objects.filter(pk=other.pk).update(title="a task that is less quixotic", words="a task that is less quixotic")
-    groups = {group.kind: group.hits for group in search(read_query("quixotic", ada))}
+    groups = {group.kind: group.hits for group in search_all(parse_query("quixotic", ada))}
     assert [hit.url for hit in groups["tasks"]] == [f"/tasks/{other.pk}/", f"/tasks/{demo.pk}/"]
-    assert str(demo.pk) in search(read_query(str(demo.pk), ada), "tasks")[0].hits[0].url
+    assert str(demo.pk) in search_all(parse_query(str(demo.pk), ada), "tasks")[0].hits[0].url
     assert TrainingJob.objects.count() == 0

@@ -14,10 +14,10 @@ from tests.fixtures import pages_seed, replay_seed
 from tests.fixtures.markup import flat
 from training.examples.records import SOURCE
 from webapp.batches.models import Body, LLMCall
-from webapp.content_store import store
+from webapp.content_store import store_values
 from webapp.environments.models import Environment
 from webapp.pages.statistics import over_time as module
-from webapp.pages.statistics.over_time import over_time
+from webapp.pages.statistics.over_time import compute_daily_statistics
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +33,7 @@ def attempt(outcome: str, days_ago: int) -> Trajectory:
 
 
 def call(key: str, cost: float | None, days_ago: int) -> None:
-    store(Body, [{"call": key}])
+    store_values(Body, [{"call": key}])
     row = LLMCall.objects.create(
         request=Body.objects.latest("pk"),
         key=key,
@@ -58,7 +58,7 @@ def days(db: None) -> None:
 
 
 def test_days_without_any_are_drawn_too_and_old_ones_are_not(days: None) -> None:
-    found = over_time()
+    found = compute_daily_statistics()
     assert found.outcomes is not None
     assert found.outcomes.names == ("solved", "failed", "not scored")
     assert [counts for _, counts in found.outcomes.rows] == [(1, 1, 0), (0, 0, 0), (0, 0, 0), (0, 1, 1)]
@@ -67,7 +67,7 @@ def test_days_without_any_are_drawn_too_and_old_ones_are_not(days: None) -> None
 
 
 def test_every_count_leads_to_the_attempts_of_that_day(days: None, page: Client) -> None:
-    found = over_time().outcomes
+    found = compute_daily_statistics().outcomes
     assert found is not None
     counted = 0
     for _, pairs in found.linked_rows:
@@ -90,7 +90,7 @@ def test_every_count_leads_to_the_attempts_of_that_day(days: None, page: Client)
 
 def test_many_rows_are_bounded_and_said_so(days: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NEWEST", 1)
-    found = over_time()
+    found = compute_daily_statistics()
     assert found.cut
     assert found.outcomes is not None
     assert sum(sum(counts) for _, counts in found.outcomes.rows) == 1
@@ -104,8 +104,8 @@ def test_the_demo_is_left_out_and_nothing_is_drawn_of_nothing(days: None, page: 
     assert data is not None
     assert json.loads(data[1])["series"] == [[1, 0, 0, 0], [1, 0, 0, 1], [0, 0, 0, 1]]
     Environment.objects.update(source=SOURCE)
-    assert over_time().outcomes is None
-    assert over_time(demo=True).outcomes is not None
+    assert compute_daily_statistics().outcomes is None
+    assert compute_daily_statistics(demo=True).outcomes is not None
     assert "cost-data" in html
     LLMCall.objects.update(cost=None)
     unpriced = flat(page.get("/ecosystem/"))

@@ -22,7 +22,7 @@ from webapp.pages.statistics.call_pictures import count_check_use, count_tool_us
 from webapp.pages.statistics.review_pictures import draw_reviews
 from webapp.review.models import ReviewDecision
 from webapp.scenarios.models import Audit, Task
-from webapp.trajectories.export.spec import selection_of
+from webapp.trajectories.export.spec import build_selection
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.trajectory_list import Filters
 
@@ -219,4 +219,4 @@ def test_nothing_says_what_to_do_and_names_are_escaped(page: Client) -> None:
 
 def test_a_filtered_list_is_exported_as_it_is_shown(tasks: dict[str, Task]) -> None:
     wanted: dict[str, Any] = {"failure": "goal", "made_by": "qwen", "since": "2026-01-01", "judged": True, "from_id": 1}
-    assert selection_of(Filters(**wanted)).chosen() == wanted
+    assert build_selection(Filters(**wanted)).chosen() == wanted

@@ -83,7 +83,7 @@ def test_no_template_asks_a_dict_for_its_items_by_an_attribute() -> None:
     """A key of that name would be taken for it; the filter `pairs` knows no such trap."""
     looped = re.compile(r"\bin\s+([\w.]+\.(?:items|keys))\s*%")
     folder = Path(show.__file__).resolve().parents[2] / "templates"
-    found = {path.name: looped.findall(path.read_text()) for path in folder.rglob("*.html")}
+    found = {path.relative_to(folder).as_posix(): looped.findall(path.read_text()) for path in folder.rglob("*.html")}
     assert len(found) > 100
     assert {name: names for name, names in found.items() if names} == {}
 

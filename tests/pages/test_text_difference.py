@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from webapp.environments.text_difference import ROWS, STEPS, BoundedMatcher, DiffBudget
-from webapp.environments.version_diff import moved_lines, part
+from webapp.environments.version_diff import build_diff_part, map_moved_lines
 from webapp.labelling.models import Guideline
-from webapp.labelling.session_views import changes
-from webapp.trajectories.replay.value_text import departures, words
+from webapp.labelling.session_views import diff_guidelines
+from webapp.trajectories.replay.value_text import compare_words, list_departures
 
 ALIKE = [str(number % 100) for number in range(4_000)]
 BETWEEN = [line for number in range(2_000) for line in (str(number % 100), f"only {number}")]
@@ -53,37 +53,37 @@ def test_what_both_begin_and_end_with_costs_nothing() -> None:
 
 def test_parts_of_one_page_share_its_budget(searched: list[int]) -> None:
     budget = DiffBudget()
-    made = [part(str(number), "\n".join(ALIKE), "\n".join(BETWEEN), budget) for number in range(8)]
+    made = [build_diff_part(str(number), "\n".join(ALIKE), "\n".join(BETWEEN), budget) for number in range(8)]
     assert sum(len(one.rows) for one in made) <= ROWS
     assert "lines of this difference are shown" in made[-1].note
 
 
 def test_versions_of_a_guideline_of_countless_short_lines_are_compared(searched: list[int]) -> None:
     before, after = Guideline(text="\n".join(ALIKE)), Guideline(text="\n".join(BETWEEN))
-    found = changes(before, after, DiffBudget(rows=10_000))
+    found = diff_guidelines(before, after, DiffBudget(rows=10_000))
     assert [line for kind, line in found if kind != "removed"] == BETWEEN
     assert [line for kind, line in found if kind != "added"] == ALIKE
-    assert changes(None, after, DiffBudget()) == []
-    few = changes(Guideline(text="a"), Guideline(text="b\nc"), DiffBudget(rows=2))
+    assert diff_guidelines(None, after, DiffBudget()) == []
+    few = diff_guidelines(Guideline(text="a"), Guideline(text="b\nc"), DiffBudget(rows=2))
     assert few == [("removed", "a"), ("added", "b"), ("same", "… (lines that are not shown: 1)")]
 
 
 def test_a_record_of_countless_short_lines_is_compared(searched: list[int]) -> None:
-    found = departures("\n".join(ALIKE[:1_999]), "\n".join(BETWEEN[:1_999]))
+    found = list_departures("\n".join(ALIKE[:1_999]), "\n".join(BETWEEN[:1_999]))
     assert "92" in [line.text for line in found if line.kind == "del"]
-    words("a b " * 900, "b, a, " * 500)
+    compare_words("a b " * 900, "b, a, " * 500)
 
 
 @pytest.mark.parametrize("recorded", ["{(1, 2): 3}", "{b'a': 1}", "0x" + "f" * 10_000, "[0x" + "f" * 10_000 + "]"])
 def test_a_record_that_json_cannot_spell_is_shown_as_it_stands(recorded: str) -> None:
-    found = departures(recorded, {"a": 1})
+    found = list_departures(recorded, {"a": 1})
     assert found[0].text == recorded[: len(found[0].text)]
     assert found[0].kind == "del"
 
 
 def test_a_record_too_long_to_be_read_as_a_value_is_shown_as_text() -> None:
     """A list of half a million numbers took a server half a gigabyte, with each look at the step."""
-    found = departures("[" + "0," * 90_000 + "0]", [1])
+    found = list_departures("[" + "0," * 90_000 + "0]", [1])
     assert found[0].kind == "del"
     assert found[0].text.startswith("[0,0,")
 
@@ -91,7 +91,7 @@ def test_a_record_too_long_to_be_read_as_a_value_is_shown_as_text() -> None:
 def test_a_line_is_found_again_where_an_edit_put_it() -> None:
     before = [f"line {number}" for number in range(1, 41)]
     after = ["new", *before[:9], "ten", "ten and a half", *before[10:19], *before[20:], "last"]
-    moved = part("Program", "\n".join(before), "\n".join(after))
-    assert moved_lines(moved, [1, 9, 10, 11, 20, 21, 30, 40]) == [2, 10, 11, 13, 22, 31, 41]
-    assert [after[at - 1] for at in moved_lines(moved, [10, 30])] == ["ten", "line 30"]
-    assert moved_lines(moved, [20]) == [], "nothing took its place"
+    moved = build_diff_part("Program", "\n".join(before), "\n".join(after))
+    assert map_moved_lines(moved, [1, 9, 10, 11, 20, 21, 30, 40]) == [2, 10, 11, 13, 22, 31, 41]
+    assert [after[at - 1] for at in map_moved_lines(moved, [10, 30])] == ["ten", "line 30"]
+    assert map_moved_lines(moved, [20]) == [], "nothing took its place"

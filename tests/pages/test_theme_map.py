@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from synthesis.formats.files import parse_entries
-from synthesis.themes.keys import slug
-from synthesis.themes.layout import layout
+from synthesis.themes.keys import build_slug
+from synthesis.themes.layout import compute_layout
 from tests.pages.test_ecosystem import USERS, a_batch, body, environment, three
 from tests.taxonomy.samples import server
 from webapp.batches.models import Batch
@@ -17,31 +17,31 @@ from webapp.environments.models import Environment
 from webapp.pages.models import ThemeLayout
 from webapp.pages.statistics.scope import Scope
 from webapp.pages.theme_map import kept_layouts
-from webapp.pages.theme_map.plane import MapChoice, ThemeMap, draw_theme_map, themes_on_map
+from webapp.pages.theme_map.plane import MapChoice, ThemeMap, draw_theme_map, list_map_themes
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.labels import FIRST_LEVEL
 from webapp.taxonomy.models import Theme
-from webapp.taxonomy.theme_services import draft_of
+from webapp.taxonomy.theme_services import build_theme_draft
 
 pytestmark = pytest.mark.django_db
 
 
 def theme_map(scope: Scope, choice: MapChoice | None = None) -> ThemeMap:
     chosen = choice or MapChoice()
-    return draw_theme_map(*themes_on_map(scope, chosen), chosen)
+    return draw_theme_map(*list_map_themes(scope, chosen), chosen)
 
 
 def test_likes_lie_together() -> None:
     fish, fowl = "A fish market where boats land and crates are sold", "A school timetable of rooms and teachers"
-    places = layout([fish, fowl, fish, fowl + " and pupils"])
+    places = compute_layout([fish, fowl, fish, fowl + " and pupils"])
     assert [place.nearest for place in places] == [2, 3, 0, 1]
     assert places[0].similarity == pytest.approx(1.0)
     assert abs(places[0].x - places[2].x) < 1e-6
     assert abs(places[0].x - places[1].x) > 0.8
-    assert layout([fish, fowl]) == layout([fish, fowl])
-    assert layout([]) == []
-    assert layout([fish])[0].nearest is None
-    assert len(layout(["", "", ""])) == 3
+    assert compute_layout([fish, fowl]) == compute_layout([fish, fowl])
+    assert compute_layout([]) == []
+    assert compute_layout([fish])[0].nearest is None
+    assert len(compute_layout(["", "", ""])) == 3
 
 
 def test_neighbours_of_many_texts_lie_together() -> None:
@@ -52,8 +52,8 @@ def test_neighbours_of_many_texts_lie_together() -> None:
         "snow and wind tomorrow",
     )
     texts = [f"{subject} number {at} {at * 7 % 31}" for at in range(30) for subject in subjects]
-    places = layout(texts)
-    assert places == layout(texts)
+    places = compute_layout(texts)
+    assert places == compute_layout(texts)
     assert all(place.nearest is not None and place.nearest % 3 == at % 3 for at, place in enumerate(places))
     middles = [
         (sum(p.x for p in places[at::3]) / 30, sum(p.y for p in places[at::3]) / 30) for at in range(len(subjects))
@@ -85,7 +85,7 @@ def test_the_map_of_all_draws_themes_and_says_which_have_grown(page: Client) -> 
     assert import_servers(parse_entries(json.dumps(servers).encode()))["themes"]["created"] == 2
     mill = Theme.objects.get(name="Mill")
     grown = environment("m", 1, [USERS], "q").environment
-    Environment.objects.filter(pk=grown.pk).update(source="scripted", key=slug(draft_of(mill).key))
+    Environment.objects.filter(pk=grown.pk).update(source="scripted", key=build_slug(build_theme_draft(mill).key))
     batch = Batch.objects.create(name="Typed")
     spec = {"theme": {"key": "pond", "name": "Fish pond", "description": "Fish."}}
     item = batch.items.create(level="theme", path="pond", stage="plan", state="rejected", spec=spec)

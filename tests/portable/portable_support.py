@@ -6,12 +6,12 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from synthesis.portable.package import PackageName, package_id, write_package
+from synthesis.portable.package import PackageName, build_package_id, write_package
 from synthesis.portable.task_file import PortableTask
 from tests.fixtures.llm import Request, Scripted, calls, say
 from training.examples.tasks import DemoTask, draw_tasks
 
-NAMED = PackageName(id=package_id("Demo: tasks", "ds-0a1b2c3d4e"), version="1.0+abc", summary='A "demo"')
+NAMED = PackageName(id=build_package_id("Demo: tasks", "ds-0a1b2c3d4e"), version="1.0+abc", summary='A "demo"')
 TASKS = draw_tasks(2, 1)
 """One of each environment."""
 

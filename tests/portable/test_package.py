@@ -17,11 +17,11 @@ import pytest
 
 from synthesis.contracts import AnswerField, Attempt, Criterion, RubricVerifier
 from synthesis.errors import FormatError, InfrastructureError, InputError
-from synthesis.formats.answer_form import field_checks
+from synthesis.formats.answer_form import build_field_checks
 from synthesis.llm import AskedModel, Endpoint
-from synthesis.portable.attempt import Limits, attempted, earned, untouched
-from synthesis.portable.package import package_id
-from synthesis.portable.task_file import TaskFile, program_of, write_tasks
+from synthesis.portable.attempt import Limits, get_reward, make_attempt, score_untouched
+from synthesis.portable.package import build_package_id
+from synthesis.portable.task_file import TaskFile, read_program, write_tasks
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import Request, Scripted, call, llm_server, refuse, say
 from tests.portable.portable_support import NAMED, TASKS, Script, idle, packaged, portable, solving, unpacked
@@ -31,22 +31,22 @@ ALONE = """
 import asyncio, json, sys
 from pathlib import Path
 from {module}.envarium.llm import AskedModel, Endpoint
-from {module}.envarium.portable.attempt import Limits, attempted, earned
+from {module}.envarium.portable.attempt import Limits, get_reward, make_attempt
 from {module}.envarium.portable.task_file import TaskFile
-from {module}.envarium.runtime import default_sandbox
+from {module}.envarium.runtime import get_default_sandbox
 
 tasks = TaskFile(Path({data!r}))
 model = AskedModel(Endpoint(name="scripted", base_url={url!r}), "scripted-1")
 row = tasks[tasks.heads("train")[0].id]
-attempt = asyncio.run(attempted(default_sandbox(), row, model, Limits()))
-print(json.dumps([earned(attempt), attempt.outcome, sorted(name for name in sys.modules if name == "synthesis")]))
+attempt = asyncio.run(make_attempt(get_default_sandbox(), row, model, Limits()))
+print(json.dumps([get_reward(attempt), attempt.outcome, sorted(name for name in sys.modules if name == "synthesis")]))
 """
 
 
 def made(sandbox: Sandbox, script: Script, at: int = 0, **given: object) -> Attempt:
     with llm_server(script) as server:
         model = AskedModel(Endpoint(name="scripted", base_url=server.url, max_retries=0), "scripted-1")
-        return asyncio.run(attempted(sandbox, portable(TASKS[at]), model, Limits(), **given))  # type: ignore[arg-type]
+        return asyncio.run(make_attempt(sandbox, portable(TASKS[at]), model, Limits(), **given))  # type: ignore[arg-type]
 
 
 def test_a_package_is_a_wheel_that_repeats_to_the_last_byte(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_a_package_is_a_wheel_that_repeats_to_the_last_byte(tmp_path: Path) -> N
 
 def test_names_of_packages_are_names_of_modules() -> None:
     assert NAMED.id == "envarium-demo-tasks-1b2c3d4e"
-    assert package_id("../Ünï <b>", "ds-0000000001") == "envarium-n-b-00000001"
-    assert package_id("日本", "ds-0000000001").replace("-", "_").isidentifier()
+    assert build_package_id("../Ünï <b>", "ds-0000000001") == "envarium-n-b-00000001"
+    assert build_package_id("日本", "ds-0000000001").replace("-", "_").isidentifier()
 
 
 def test_an_attempt_needs_nothing_but_the_package(tmp_path: Path) -> None:
@@ -103,14 +103,14 @@ def test_an_attempt_needs_nothing_but_the_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", range(len(TASKS)))
 def test_rewards_are_the_verdicts_of_the_checks(sandbox: Sandbox, at: int) -> None:
     solved, left = made(sandbox, solving, at), made(sandbox, idle, at)
-    assert (earned(solved), solved.outcome) == (1.0, "solved")
-    assert earned(left) == untouched(sandbox, portable(TASKS[at])) == 0.0
+    assert (get_reward(solved), solved.outcome) == (1.0, "solved")
+    assert get_reward(left) == score_untouched(sandbox, portable(TASKS[at])) == 0.0
 
 
 def test_a_task_with_an_answer_form_keeps_it_and_wants_it_submitted(sandbox: Sandbox, tmp_path: Path) -> None:
     form = (AnswerField(name="day", type="date"),)
     verifier = TASKS[0].rollout.verifier
-    checks = (*verifier.checks, *field_checks(form, {"day": "2025-01-02"}))
+    checks = (*verifier.checks, *build_field_checks(form, {"day": "2025-01-02"}))
     verifier = verifier.model_copy(update={"checks": checks, "marks": None})
     asked = TASKS[0].rollout.model_copy(update={"answer_form": form, "verifier": verifier})
     write_tasks(tmp_path, "train", [portable(TASKS[0]).model_copy(update={"task": asked})])
@@ -123,9 +123,9 @@ def test_a_task_with_an_answer_form_keeps_it_and_wants_it_submitted(sandbox: San
 
     with llm_server(script) as server:
         model = AskedModel(Endpoint(name="scripted", base_url=server.url, max_retries=0), "scripted-1")
-        attempt = asyncio.run(attempted(sandbox, row, model, Limits()))
-    assert (earned(attempt), attempt.answer) == (1.0, '{"day": "2025-01-02"}')
-    assert earned(made(sandbox, solving)) == 1.0
+        attempt = asyncio.run(make_attempt(sandbox, row, model, Limits()))
+    assert (get_reward(attempt), attempt.answer) == (1.0, '{"day": "2025-01-02"}')
+    assert get_reward(made(sandbox, solving)) == 1.0
 
 
 def test_what_the_infrastructure_spoilt_is_no_reward(sandbox: Sandbox) -> None:
@@ -142,7 +142,7 @@ def test_a_turn_that_is_not_given_ends_an_attempt_and_what_was_done_is_verified(
         return refuse(400, "rollout stopped") if request["_number"] else call(first.tool, **first.arguments)
 
     attempt = made(sandbox, script, lamps, ended=lambda: "max_turns")  # type: ignore[arg-type]
-    assert (earned(attempt), attempt.outcome) == (0.5, "agent_error")
+    assert (get_reward(attempt), attempt.outcome) == (0.5, "agent_error")
     assert "max_turns" in attempt.note
     with pytest.raises(InfrastructureError):
         made(sandbox, script, lamps)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_a_conversation_names_who_plays_the_user(sandbox: Sandbox) -> None:
     row = portable(TASKS[0]).model_copy(update={"setting": "conversation"})
     model = AskedModel(Endpoint(name="nobody", base_url="http://127.0.0.1:9/v1"), "none")
     with pytest.raises(InputError, match=r"harness\.user"):
-        asyncio.run(attempted(sandbox, row, model, Limits()))
+        asyncio.run(make_attempt(sandbox, row, model, Limits()))
 
 
 def test_a_rubric_names_who_judges(sandbox: Sandbox) -> None:
@@ -168,12 +168,12 @@ def test_a_rubric_names_who_judges(sandbox: Sandbox) -> None:
         endpoint = Endpoint(name="scripted", base_url=server.url, max_retries=0)
         model, judge = AskedModel(endpoint, "scripted-1"), AskedModel(endpoint, "judge-1")
         with pytest.raises(InputError, match=r"harness\.judge"):
-            asyncio.run(attempted(sandbox, row, model, Limits()))
+            asyncio.run(make_attempt(sandbox, row, model, Limits()))
         assert not server.requests
-        attempt = asyncio.run(attempted(sandbox, row, model, Limits(), judge=judge))
-    assert (earned(attempt), attempt.outcome) == (1.0, "solved")
+        attempt = asyncio.run(make_attempt(sandbox, row, model, Limits(), judge=judge))
+    assert (get_reward(attempt), attempt.outcome) == (1.0, "solved")
     with pytest.raises(InputError, match="judged by a rubric"):
-        untouched(sandbox, row)
+        score_untouched(sandbox, row)
 
 
 def test_tasks_are_found_by_name_and_damage_is_told(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_tasks_are_found_by_name_and_damage_is_told(tmp_path: Path) -> None:
         kept["x"]
     program = next((tmp_path / "programs").iterdir())
     program.write_text(program.read_text() + " ")
-    program_of.cache_clear()
+    read_program.cache_clear()
     with pytest.raises(FormatError, match="not the program"):
         [kept[task.rollout.key] for task in TASKS]
     (tmp_path / "train.jsonl").write_text("{}\n")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.assessment.environments import view_of
+from synthesis.assessment.environments import build_view
 from synthesis.contracts import AnswerField, Message
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
@@ -33,6 +33,8 @@ class Inn:
 
     def __init__(self, state):
         self.rooms = {key: dict(room) for key, room in state.get("rooms", {}).items()}
+        self.accounts = dict(state.get("accounts", {}))
+        self.bills = list(state.get("bills", []))
 
     def list_rooms(self) -> dict:
         """List all rooms."""
@@ -51,6 +53,19 @@ class Inn:
         self.rooms[room_id]["price"] = price
         return {"success": True}
 
+    def open_account(self, room_id: str) -> dict:
+        """Open an account for a room."""
+        account_id = f"A-{len(self.accounts) + 1}"
+        self.accounts[account_id] = {"room_id": room_id}
+        return {"account_id": account_id}
+
+    def bill(self, room_id: str) -> dict:
+        """Write a bill for a night in a room that costs 90 or more."""
+        if self.rooms[room_id]["price"] < 90:
+            return {"success": False, "error": f"{room_id} is too cheap for a bill"}
+        self.bills.append({"room": room_id, "amount": self.rooms[room_id]["price"]})
+        return {"success": True}
+
     def draw(self) -> dict:
         """Draw a number."""
         return {"number": random.randrange(10**9)}
@@ -59,7 +74,8 @@ class Inn:
         """Fail."""
         return {"never": 1 // 0}
 '''
-KINDS = {"list_rooms": "query", "get_room": "query", "set_price": "change", "draw": "query", "fail": "query"}
+QUERIES = ("list_rooms", "get_room", "draw", "fail")
+KINDS = dict.fromkeys(QUERIES, "query") | dict.fromkeys(("set_price", "open_account", "bill"), "change")
 RECORD = EnvironmentRecord(
     key="inn",
     name="Inn",
@@ -68,13 +84,15 @@ RECORD = EnvironmentRecord(
     source=SOURCE,
     tools=tuple(ToolRecord(name=name, kind=kind) for name, kind in KINDS.items()),  # type: ignore[arg-type]
 )
-PROGRAM = view_of(RECORD).program
+PROGRAM = build_view(RECORD).program
 STATE: dict[str, Any] = {
     "rooms": {
         "R-1": {"floor": 1, "price": 70},
         "R-2": {"floor": 2, "price": 95},
         "R-3": {"floor": 2, "price": 60},
-    }
+    },
+    "accounts": {},
+    "bills": [],
 }
 INITIAL = encode_state(STATE)
 SCENARIO = ScenarioDraft(name="A quiet week", state=STATE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synthesis.contracts import ReferenceCall
-from synthesis.programmatic.execution import CALL_CHARS, SolutionRun, execute_solution, say_calls
+from synthesis.programmatic.execution import CALL_CHARS, SolutionRun, execute_solution, format_calls
 from synthesis.runtime import Sandbox, encode_state
 from tests.programmatic.support import INITIAL, LOOKS, PROGRAM, STATE
 
@@ -35,8 +35,8 @@ return {"now": [call("get_room", room_id=key)["room"]["price"] for key in ("R-1"
     assert (run.changing, run.refused) == ((1, 2), (3,))
     assert run.state is not None
     assert run.state["rooms"]["R-3"]["price"] == 80
-    assert "2. set_price(room_id='R-2', price=80) -> " in say_calls(run, 1_000)
-    assert say_calls(run, 10) == "(6 earlier calls)"
+    assert "2. set_price(room_id='R-2', price=80) -> " in format_calls(run, 1_000)
+    assert format_calls(run, 10) == "(6 earlier calls)"
 
 
 def test_the_same_script_gives_the_same_and_a_state_of_its_own(sandbox: Sandbox) -> None:

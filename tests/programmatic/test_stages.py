@@ -12,16 +12,19 @@ from synthesis.contracts import AnswerField, Message
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.programmatic.audit_stage import audit_script
-from synthesis.programmatic.consistency import solve_consistently
+from synthesis.programmatic.hard_coded import find_hard_coded
 from synthesis.programmatic.query_stage import write_query
-from synthesis.runtime import Sandbox
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.tasks.consistency import solve_consistently
 from synthesis.variant_settings import ProgrammaticSettings
 from synthesis.verifiers.audit_report import TaskAudit
 from tests.programmatic.support import (
     FORM,
     LOOKS,
+    PROGRAM,
     RECORD,
     SCENARIO,
+    STATE,
     TASK,
     VERIFIES,
     Speaker,
@@ -91,6 +94,7 @@ def test_an_error_goes_back_with_what_was_called(sandbox: Sandbox) -> None:
     errs = LOOKS.replace('["price"]', '["cost"]', 1)
     made, author = solution(sandbox, [errs, LOOKS])
     assert made.solution == LOOKS
+    assert [(one.script, bool(one.fault)) for one in made.rounds] == [("solution", True), ("solution", False)]
     told = author.asked[1].messages[-1].content
     assert "line 4: KeyError: 'cost'" in told
     assert "2. get_room(room_id='R-1') ->" in told
@@ -113,12 +117,50 @@ def test_an_error_goes_back_with_what_was_called(sandbox: Sandbox) -> None:
         ('def solve(call):\n    call("list_rooms")\n    return {"rooms": [], "sum": 1}', "solution_linear", "a loop"),
         (LOOKS.replace("if price >= 70", "break\n        if price"), "solution_linear", "at least 3 are wanted"),
         (LOOKS.replace("sum(prices.values())", 'call("draw")["number"]'), "solution_unsteady", "another moment"),
+        (
+            LOOKS.replace("if price >= 70", 'if room["room_id"] in ("R-2", "R-1")'),
+            "solution_hard_coded",
+            "'R-2', 'R-1'",
+        ),
     ],
 )
 def test_a_solution_is_rejected_with_its_reason(sandbox: Sandbox, source: str, reason: str, said: str) -> None:
     ended = rejection(solution, sandbox, [source])
     assert ended.reason == reason
     assert said in str(ended)
+
+
+def test_ids_and_names_are_hard_coded_unless_the_query_or_the_program_says_them() -> None:
+    guests = [
+        {"name": name, "floor": floor} for name, floor in (("Ines Rey", "low"), ("Al Roe", "low"), ("Mia", "top"))
+    ]
+    initial = encode_state({**STATE, "guests": guests, "days": [{"day": f"2026-04-0{day}"} for day in (1, 2, 3)]})
+    script = (
+        "def solve(call):\n    return {'x': ['Ines Rey', 'Al Roe', 'low', 'R-1', 'R-3', '2026-04-01', 'set_price']}"
+    )
+
+    def find(instruction: str) -> list[str]:
+        return find_hard_coded(script, instruction, PROGRAM, initial)
+
+    assert find("Do it.") == ["Ines Rey", "Al Roe", "R-1", "R-3"]
+    assert find("Let INES REY have room R-1, not R-33.") == ["Al Roe", "R-3"]
+
+
+def test_the_author_of_a_solution_is_asked_once_of_an_answer_without_a_value(sandbox: Sandbox) -> None:
+    none = LOOKS.replace("price >= 70", "price >= 700")
+    made, author = solution(sandbox, [none, LOOKS])
+    told = author.asked[1].messages[-1].content
+    assert "finds nothing for rooms" in told
+    assert "4. get_room(room_id='R-3') ->" in told
+    assert made.solution == LOOKS
+    assert solution(sandbox, [none])[0].expected_answer == {"rooms": [], "sum": 0}, "sent again unchanged, it stands"
+
+
+def test_a_query_that_its_solver_calls_unclear_is_dropped_at_once(sandbox: Sandbox) -> None:
+    unclear = LOOKS.replace("prices = {}", 'raise NotImplementedError("nothing shows who is dear to whom")')
+    ended = rejection(solution, sandbox, [unclear, LOOKS])
+    assert ended.reason == "query_unclear"
+    assert "nothing shows who is dear to whom" in str(ended)
 
 
 def test_a_solution_that_changes_and_answers_nothing_is_rejected(sandbox: Sandbox) -> None:
@@ -196,6 +238,52 @@ def test_a_script_must_notice_that_nothing_was_done(sandbox: Sandbox) -> None:
     assert "the right answer, but nothing was done" in str(ended)
 
 
+BILLS = """def solve(call):
+    for room in call("list_rooms")["rooms"]:
+        if call("get_room", room_id=room["room_id"])["room"]["price"] < 90:
+            call("set_price", room_id=room["room_id"], price=90)
+            call("bill", room_id=room["room_id"])
+    return {}
+"""
+BILLED = TaskDraft(title="Bills", instruction="Let all cheaper rooms cost 90, and bill a night in each.", rule="all")
+CHECKS_BILLED = """def verify(answer, expected, initial_state, final_state):
+    rooms = [bill["room"] for bill in final_state.get("bills", [])]
+    return {
+        "Prices are raised": all(final_state["rooms"][key]["price"] == 90 for key in ("R-1", "R-3")),
+        "Both rooms are billed": rooms == ["R-1", "R-3"],
+    }
+"""
+ACCOUNTS = (
+    BILLS.replace("set_price", "open_account").replace(", price=90", "").replace('call("bill"', 'call("get_room"')
+)
+OPENED = TaskDraft(title="Accounts", instruction="Open an account for each room below 90.", rule="all")
+CHECKS_OPENED = """def verify(answer, expected, initial_state, final_state):
+    rooms = [account["room_id"] for account in final_state.get("accounts", {}).values()]
+    return {"Both have accounts": rooms == ["R-1", "R-3"], "Rooms are kept": len(final_state["rooms"]) == 3}
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "source", "checks", "blocks"),
+    [
+        (BILLED, BILLS, CHECKS_BILLED, "'Both rooms are billed'"),
+        (OPENED, ACCOUNTS, CHECKS_OPENED, "'Both have accounts'"),
+    ],
+    ids=["a list, after what it needs", "ids of the program"],
+)
+def test_the_author_of_a_script_decides_once_whether_another_order_is_right(
+    sandbox: Sandbox, task: TaskDraft, source: str, checks: str, blocks: str
+) -> None:
+    made, _ = solution(sandbox, [source], task)
+    kept, author = verified(sandbox, [checks], made)
+    assert f"if the same calls are made in another order: {blocks}" in author.asked[1].messages[-1].content
+    assert kept.script is not None
+    assert kept.script.source.strip() == checks.strip(), "sent again unchanged, it stands"
+    assert len(author.asked) == 2
+    free = checks.replace("rooms ==", "sorted(rooms) ==")
+    assert len(verified(sandbox, [free], made)[1].asked) == 1
+
+
 def acts(call: Any) -> Message:
     """What the reference does, in ReAct style, by the runs with an even number; the others guess."""
     if call.site.sample % 2:
@@ -214,7 +302,7 @@ def raises(call: Any) -> Message:
 def solve(sandbox: Sandbox, task: TaskDraft, say: Any = acts, **numbers: Any) -> tuple[TaskDraft, Speaker]:
     solver = Speaker({"solve": [say]})
     with kit_of(sandbox, solver, **numbers) as kit:
-        return asyncio.run(solve_consistently(kit, RECORD, SCENARIO, task)), solver
+        return asyncio.run(solve_consistently(kit, RECORD, SCENARIO, task, kit.settings.programmatic)), solver
 
 
 def test_enough_runs_must_pass(sandbox: Sandbox, whole: TaskDraft) -> None:
@@ -231,6 +319,19 @@ def test_enough_runs_must_pass(sandbox: Sandbox, whole: TaskDraft) -> None:
     assert [row["outcome"] for row in ended.evidence].count("solved") == 3
 
 
+def test_by_choice_runs_need_only_agree_with_each_other(sandbox: Sandbox, whole: TaskDraft) -> None:
+    """What they agree on may be refused by the verifier: then the task is kept, with a note."""
+    rule = {"consistency_rule": "each_other"}
+    wrong = Message(role="assistant", content='Thought: a guess\nAnswer: {"rooms": ["R-1"], "sum": 70}')
+    kept, _ = solve(sandbox, whole, wrong, **rule)
+    assert kept.consistency is not None
+    assert (kept.consistency.solved, kept.consistency.alike) == (0, 5)
+    assert kept.notes[-1] == "5 runs agree with each other, but its verifier lets 0 of 5 pass."
+    ended = rejection(solve, sandbox, whole, consistency_agree=4, **rule)
+    assert ended.reason == "inconsistent"
+    assert "The answers of 3 of 5 runs equal each other" in str(ended)
+
+
 def test_a_task_that_no_model_passes_is_told_apart_from_one_whose_reference_fails(
     sandbox: Sandbox, whole: TaskDraft
 ) -> None:
@@ -242,7 +343,8 @@ def test_a_task_that_no_model_passes_is_told_apart_from_one_whose_reference_fail
     other = whole.model_copy(update={"script": whole.script.model_copy(update={"expected_answer": {"sum": 1}})})
     solver = Speaker({"solve": [silent]})
     with kit_of(sandbox, solver) as kit:
-        failing = rejection(lambda: asyncio.run(solve_consistently(kit, RECORD, SCENARIO, other)))
+        numbers = kit.settings.programmatic
+        failing = rejection(lambda: asyncio.run(solve_consistently(kit, RECORD, SCENARIO, other, numbers)))
     assert failing.reason == "reference_fails"
     assert solver.asked == [], "no model is asked"
 
@@ -281,5 +383,5 @@ def test_a_green_audit_asks_nobody(sandbox: Sandbox, whole: TaskDraft) -> None:
 def test_turns_grow_with_the_reference_up_to_a_hundred() -> None:
     numbers = ProgrammaticSettings()
     assert [numbers.limit_turns(calls) for calls in (3, 10, 33, 60)] == [12, 30, 99, 100]
-    with pytest.raises(ValueError, match="no more runs can have to pass"):
+    with pytest.raises(ValueError, match="no more runs can have to agree"):
         ProgrammaticSettings(consistency_runs=1)

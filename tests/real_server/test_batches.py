@@ -10,17 +10,17 @@ import pytest
 from django.db.models import Sum
 
 from synthesis.pipeline import ENVSCALER
-from synthesis.scripted import themes
+from synthesis.scripted import list_bundled_themes
 from tests.fixtures.api import Program, program
 from tests.real_server.conftest import KEY, Server
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
-from webapp.batches.command_run import report, work_off
+from webapp.batches.command_run import build_report, run_batch_to_end
 from webapp.batches.models import Batch, BatchItem, BatchProduct, Body, LLMCall
-from webapp.batches.services import create_batch, of_theme
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
-from webapp.content_store import load
+from webapp.content_store import load_value
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.trial import Trial, try_endpoint
 from webapp.environments.models import Environment
@@ -37,7 +37,7 @@ PRICE = {"prompt": 2.0, "completion": 8.0, "cached": None}
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def launched(admin: Program, row: Endpoint, model: str, typed: list[dict[str, st
     settings = {"models": dict.fromkeys(ROLES, f"{row.pk}/{model}"), "stages": SMALL, "cap": 1.0} | changes
     made = admin.post("/batches", {"name": f"Real: {model}", "typed": typed, "settings": settings})
     assert made.status_code == 202, made.content
-    return work_off(Batch.objects.get(pk=made.json()["id"]))
+    return run_batch_to_end(Batch.objects.get(pk=made.json()["id"]))
 
 
 def counted(server: Server) -> dict[str, float]:
@@ -87,12 +87,12 @@ def counted(server: Server) -> dict[str, float]:
 
 
 def requests_of(batch: Batch) -> list[dict[str, Any]]:
-    return [load(Body, call.request_id) for call in LLMCall.objects.filter(batch=batch).order_by("id")]
+    return [load_value(Body, call.request_id) for call in LLMCall.objects.filter(batch=batch).order_by("id")]
 
 
 def tell(batch: Batch) -> None:
     used = batch.calls.aggregate(prompt=Sum("prompt_tokens"), written=Sum("completion_tokens"), s=Sum("seconds"))
-    print({name: value for name, value in report(batch).items() if value} | used)
+    print({name: value for name, value in build_report(batch).items() if value} | used)
 
 
 def test_a_batch_of_useless_replies_ends_with_clear_failures_and_every_token_counted(
@@ -128,7 +128,7 @@ def test_a_batch_of_useless_replies_ends_with_clear_failures_and_every_token_cou
     first = calls.count()
     again = admin.post(f"/batches/{batch.pk}/retry", {})
     assert again.status_code == 200, again.content
-    assert work_off(batch).state == "done"
+    assert run_batch_to_end(batch).state == "done"
     assert batch.requests == 2 * first, "what failed was asked anew, not replayed"
     assert counted(server)["requests"] - before["requests"] == batch.requests
 
@@ -142,7 +142,7 @@ def test_replies_that_a_grammar_forms_are_read_and_their_content_is_judged(admin
     (item,) = batch.items.all()
     assert (batch.state, item.state) == ("done", "failed")
     assert "cut off" not in item.message
-    replies = [load(Body, call.reply_id)["message"]["content"] for call in batch.calls.all()]
+    replies = [load_value(Body, call.reply_id)["message"]["content"] for call in batch.calls.all()]
     assert all(text.startswith("{") and text.endswith("}") for text in replies), replies
     assert not BatchProduct.objects.exists()
 
@@ -155,8 +155,14 @@ def test_a_teacher_of_no_sense_calls_tools_in_the_sandbox_and_nothing_is_kept_of
     assert tried(admin, row, "caller").calls_tools
     models = dict.fromkeys(ROLES, SCRIPTED) | {"teacher": f"{row.pk}/caller"}
     settings = BatchSettings.model_validate({"models": models, "stages": SMALL, "cap": 5.0})
-    batch = work_off(
-        create_batch(User.objects.get(role="admin"), "Real teacher", [of_theme(themes()[0])], settings, ENVSCALER)
+    batch = run_batch_to_end(
+        create_batch(
+            User.objects.get(role="admin"),
+            "Real teacher",
+            [build_theme_spec(list_bundled_themes()[0])],
+            settings,
+            ENVSCALER,
+        )
     )
     tell(batch)
     assert batch.state == "done"
@@ -164,7 +170,7 @@ def test_a_teacher_of_no_sense_calls_tools_in_the_sandbox_and_nothing_is_kept_of
     assert asked
     assert {len(sent["tools"]) for sent in asked} == {Environment.objects.get().tool_count}
     real = batch.calls.filter(model="real/caller")
-    replies = [load(Body, call.reply_id)["message"] for call in real.filter(state="done")]
+    replies = [load_value(Body, call.reply_id)["message"] for call in real.filter(state="done")]
     calls = [call for message in replies for call in message.get("tool_calls", [])]
     assert calls, "the server made calls of what it wrote, and they were read"
     names = {tool["name"] for tool in asked[0]["tools"]}
@@ -194,7 +200,7 @@ def test_a_deadline_that_is_shorter_than_a_reply_loses_calls_and_a_retry_makes_n
     assert (call.completion_tokens, batch.spent) == (0, 0.0)
     before = call.requests
     services.retry_items(User.objects.get(role="admin"), batch.pk)
-    assert work_off(batch).state == "done"
+    assert run_batch_to_end(batch).state == "done"
     call.refresh_from_db()
     assert call.lost == call.requests == batch.lost >= before + 2
     assert BatchItem.objects.get(pk=item.pk).state == "failed"

@@ -30,7 +30,7 @@ from tests.training import small  # noqa: E402
 from tests.training.engines.test_engine_server import LORA  # noqa: E402
 from tests.training.test_rl import CFG, closed, job, records  # noqa: E402
 from training import rl  # noqa: E402
-from training.attempts import run, tries  # noqa: E402
+from training.attempts import list_tries, make_attempts  # noqa: E402
 from training.config import Decoding, Optimiser, Reinforcement  # noqa: E402
 from training.engines.served import ServedEngine  # noqa: E402
 from training.job import VllmServer  # noqa: E402
@@ -64,14 +64,15 @@ def policy_server(vllm_python: str, policy_folder: Path) -> Iterator[Server]:
 def rewarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever an untrained model does, its attempts earn different rewards: each step changes the weights."""
     monkeypatch.setattr(
-        "training.step.scored", lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+        "training.step.score_attempt",
+        lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4),
     )
 
 
 def trained(folder: Path, cfg: Reinforcement, server: Server) -> dict[int, dict[str, float]]:
     """Values by step of a whole job of three steps."""
     one = job(folder / "job", cfg, engine="vllm_server", server=VllmServer(url=server.url))
-    ended, _ = rl.train(one)
+    ended, _ = rl.train_reinforcement(one)
     closed(one)
     assert ended == "done"
     told = records(one.folder)
@@ -94,7 +95,7 @@ def logs_of(ids: list[int], own: list[int], temperature: float) -> list[float]:
 def test_ids_and_log_probabilities_are_those_of_the_model(policy_server: Server) -> None:
     endpoint = Endpoint(name="vllm", base_url=policy_server.url, max_retries=0)
     engine = ServedEngine(endpoint, "policy", ends={small.tokenizer().eos_token_id}, temperature=0.8)
-    made = run(small.table(), engine, tries(small.rows()[:4], 2), turns=3, decoding=DECODING, seed="s")
+    made = make_attempts(small.table(), engine, list_tries(small.rows()[:4], 2), turns=3, decoding=DECODING, seed="s")
     assert not [one.attempt.note for one in made if one.attempt.ending == "lost"]
     for one in made:
         trace = one.trace
@@ -109,7 +110,7 @@ def test_a_context_that_the_model_cannot_hold_ends_the_attempt_as_too_long(polic
     endpoint = Endpoint(name="vllm", base_url=policy_server.url, max_retries=0)
     engine = ServedEngine(endpoint, "policy", ends={small.tokenizer().eos_token_id}, temperature=1.0)
     long = DECODING.model_copy(update={"turn_tokens": 900, "trajectory_tokens": 100_000})
-    (one,) = run(small.table(), engine, tries(small.rows()[:1], 1), turns=2, decoding=long, seed="s")
+    (one,) = make_attempts(small.table(), engine, list_tries(small.rows()[:1], 1), turns=2, decoding=long, seed="s")
     assert one.attempt.ending == "too_long", one.attempt.note
 
 
@@ -146,5 +147,5 @@ def test_a_server_that_cannot_sleep_is_refused_with_what_to_do(
     (tmp_path / "model").symlink_to(policy_folder)
     one = job(tmp_path / "job", LORA, engine="vllm_server", server=VllmServer(url=policy_server.url, sleep=True))
     with pytest.raises(InputError, match="--enable-sleep-mode"):
-        rl.train(one)
+        rl.train_reinforcement(one)
     closed(one)

@@ -16,11 +16,11 @@ from synthesis.contracts import Message, Tool, ToolCall
 from synthesis.errors import LLMError, MalformedReply
 from synthesis.llm import Endpoint
 from synthesis.llm.asker import Asker
-from synthesis.llm.client import connect, open_models
+from synthesis.llm.client import connect_to_endpoint, open_models
 from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.store import MemoryStore
-from synthesis.llm.structured import response_format
+from synthesis.llm.structured import build_response_format
 from synthesis.rollout import AttemptSetting
 from synthesis.runtime import Sandbox
 from tests.llm_layer.support import stage_call
@@ -58,7 +58,7 @@ def endpoint(server: Server, **changes: Any) -> Endpoint:
 
 def with_model(server: Server, work: Callable[[Any], Awaitable[T]], model: str = "tiny", **changes: Any) -> T:
     async def run() -> T:
-        async with connect(endpoint(server, **changes)) as connection:
+        async with connect_to_endpoint(endpoint(server, **changes)) as connection:
             return await work(connection.chat(model))
 
     return asyncio.run(run())
@@ -66,7 +66,7 @@ def with_model(server: Server, work: Callable[[Any], Awaitable[T]], model: str =
 
 def test_models_are_listed(server: Server) -> None:
     async def run() -> list[str]:
-        async with connect(endpoint(server)) as connection:
+        async with connect_to_endpoint(endpoint(server)) as connection:
             return await connection.models()
 
     assert set(asyncio.run(run())) == set(server.names)
@@ -210,7 +210,7 @@ def test_the_page_s_trial_says_what_a_real_server_does(server: Server) -> None:
 
 def test_texts_are_embedded(embedding_server: Server) -> None:
     async def run() -> Any:
-        async with connect(endpoint(embedding_server)) as connection:
+        async with connect_to_endpoint(endpoint(embedding_server)) as connection:
             return await connection.embed("tiny", [f"text {number}" for number in range(20)] + ["text 3"])
 
     found = asyncio.run(run())
@@ -241,7 +241,7 @@ def test_every_shape_that_stages_ask_for_is_one_that_a_server_can_hold(server: S
     async def work(model: Any) -> None:
         for shape in shapes:
             try:
-                await model.complete(HELLO, max_tokens=8, response_format=response_format(shape))
+                await model.complete(HELLO, max_tokens=8, response_format=build_response_format(shape))
             except LLMError as error:
                 refused.append(f"{shape.__module__}.{shape.__name__}: {error}")
 

@@ -8,7 +8,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.replay_seed import Plan, digest, task_of
 from webapp.accounts.models import User
 from webapp.review.models import ReviewQueue
-from webapp.review.queues import QueueSettings, make_queue
+from webapp.review.queues import QueueSettings, create_queue
 from webapp.scenarios.models import Audit, AuditState, Task, TaskReference, TaskRevision
 
 
@@ -79,4 +79,4 @@ def named(name: str, role: str) -> User:
 
 
 def queue(maker: User, name: str = "Tasks", kind: str = "task", **settings: Any) -> ReviewQueue:
-    return make_queue(maker, QueueSettings(name=name, kind=kind, **settings))
+    return create_queue(maker, QueueSettings(name=name, kind=kind, **settings))

@@ -11,7 +11,7 @@ from django.test import Client
 
 from tests.fixtures.api import BASE, problem, program
 from tests.review import seed
-from webapp.api import whole_schema
+from webapp.api import load_schema
 from webapp.review.forms import QueueForm
 from webapp.review.models import Assignment, QueueItem, QueueOrder, ReviewDecision, ReviewKind
 from webapp.scenarios.models import Task
@@ -205,7 +205,7 @@ def test_a_bulk_decision_binds_each_task_to_what_was_seen_and_is_undone_whole() 
 
 def test_the_schema_says_which_writes_need_what_was_read() -> None:
     told = {}
-    for methods in whole_schema()["paths"].values():
+    for methods in load_schema()["paths"].values():
         for method, details in methods.items():
             bound = [one["required"] for one in details["parameters"] if one["name"] == "If-Match"]
             if details["tags"][0] in ("review", "edits", "frames") and method != "get":

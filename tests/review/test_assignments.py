@@ -19,17 +19,17 @@ from webapp.accounts.models import User
 from webapp.environments.models import Tool
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.review import assignments, queues, transfers
-from webapp.review.assignments import pull_next
-from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.assignments import pull_next_assignment
+from webapp.review.decisions import DecisionChoice, create_decision
 from webapp.review.forms import QueueForm, SendForm
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewQueue
-from webapp.review.queue_fill import fill
-from webapp.review.task_gate import task_tag
+from webapp.review.queue_fill import update_queue_items
+from webapp.review.task_gate import build_task_tag
 from webapp.scenarios.models import Task
 
 
 def pulled(user: User, queue: ReviewQueue, **more: int) -> Assignment:
-    row = pull_next(user, queue, **more)
+    row = pull_next_assignment(user, queue, **more)
     assert row is not None
     return row
 
@@ -48,10 +48,10 @@ def test_many_who_pull_at_once_never_have_more_than_an_item_takes() -> None:
     def work(user: User) -> list[int]:
         seen = []
         try:
-            while (row := pull_next(user, queue)) is not None:
+            while (row := pull_next_assignment(user, queue)) is not None:
                 seen.append(row.item_id)
                 task = Task.objects.select_related("current").get(pk=row.item.task_id)
-                decide(user, "task", task.pk, DecisionChoice("approve"), task_tag(task), assignment=row)
+                create_decision(user, "task", task.pk, DecisionChoice("approve"), build_task_tag(task), assignment=row)
         finally:
             connection.close()
         return seen
@@ -85,7 +85,7 @@ def test_nobody_is_told_that_nothing_is_left_while_another_is_at_the_last_free_i
 
     def pull() -> int | None:
         try:
-            row = pull_next(ann, queue)
+            row = pull_next_assignment(ann, queue)
             return row.item_id if row is not None else None
         finally:
             connection.close()
@@ -119,25 +119,25 @@ def test_a_lease_that_ended_gives_the_item_to_others_and_back_while_it_is_free()
     seed.task("a")
     queue = seed.queue(maker)
     mine = pulled(ann, queue)
-    assert pull_next(bob, queue) is None
+    assert pull_next_assignment(bob, queue) is None
     ended(mine)
     theirs = pulled(bob, queue)
     assert theirs.item_id == mine.item_id
     with pytest.raises(Conflict, match="the-annotator-2 has it now"):
-        assignments.heartbeat(ann, mine.pk)
-    assignments.give_back(bob, theirs.pk)
-    again = assignments.heartbeat(ann, mine.pk)
+        assignments.renew_lease(ann, mine.pk)
+    assignments.give_back_item(bob, theirs.pk)
+    again = assignments.renew_lease(ann, mine.pk)
     assert (again.state, again.pk != mine.pk) == (AssignmentState.HELD, True)
     assert again.item.free == 0
-    assert assignments.heartbeat(ann, mine.pk).pk == again.pk, (
+    assert assignments.renew_lease(ann, mine.pk).pk == again.pk, (
         "a tab that still names the first hold keeps the same one"
     )
     wide = seed.queue(maker, "Wide", overlap=2)
     second = pulled(ann, wide)
     ended(second)
     pulled(bob, wide)
-    renewed = assignments.heartbeat(ann, second.pk)
-    assert assignments.heartbeat(ann, second.pk).pk == renewed.pk, "also where a place is still free"
+    renewed = assignments.renew_lease(ann, second.pk)
+    assert assignments.renew_lease(ann, second.pk).pk == renewed.pk, "also where a place is still free"
     assert QueueItem.objects.get(queue=wide).free == 0
 
 
@@ -153,6 +153,11 @@ def test_a_person_resumes_what_they_hold_and_one_more_is_held_ahead() -> None:
     assert ahead.pk != first.pk
     assert pulled(ann, queue, ahead_of=first.item_id).pk == ahead.pk, "never a third"
     assert pulled(ann, queue, ahead_of=ahead.item_id).pk == first.pk, "never the one in hand, whichever came first"
+    for held in (first, ahead):
+        assignments.give_back_item(ann, held.pk)
+    assert pull_next_assignment(ann, queue, ahead_of=first.item_id) is None, (
+        "what was given back is not held again by its page"
+    )
 
 
 @pytest.mark.django_db
@@ -161,14 +166,14 @@ def test_an_item_is_taken_over_by_choice_skipped_and_taken_up_again() -> None:
     seed.task("a")
     queue = seed.queue(maker)
     mine = pulled(ann, queue)
-    theirs = assignments.take_over(bob, mine.item)
+    theirs = assignments.take_over_item(bob, mine.item)
     mine.refresh_from_db()
     assert mine.state == AssignmentState.TAKEN
-    assignments.skip(bob, theirs.pk)
-    assert pull_next(bob, queue) is None
+    assignments.skip_item(bob, theirs.pk)
+    assert pull_next_assignment(bob, queue) is None
     assert pulled(ann, queue).item_id == mine.item_id
-    assignments.give_back(ann, pulled(ann, queue).pk)
-    assignments.unskip(bob, theirs.pk)
+    assignments.give_back_item(ann, pulled(ann, queue).pk)
+    assignments.unskip_item(bob, theirs.pk)
     assert pulled(bob, queue).item_id == mine.item_id
 
 
@@ -181,7 +186,7 @@ def test_what_is_sent_to_a_person_is_theirs_alone() -> None:
     row = pulled(ann, queue)
     for to, words in ((viewer, "does not work"), (ann, "have this item already")):
         with pytest.raises(Conflict, match=words):
-            transfers.send(ann, row.pk, to)
+            transfers.send_item(ann, row.pk, to)
     program = seed.named("gpu-worker", "operator")
     program.set_unusable_password()
     program.save()
@@ -193,21 +198,21 @@ def test_what_is_sent_to_a_person_is_theirs_alone() -> None:
     queue.members.add(program)
     assert program.username in dict(QueueForm("task", queue=queue).fields["members"].choices), "chosen before"
     queue.members.clear()
-    transfers.send(ann, row.pk, bob, "You know this desk.")
-    assert pull_next(eve, queue) is None
-    assert pull_next(ann, queue) is None
-    assert [item.note for item in queues.waiting_for(bob)] == ["You know this desk."]
+    transfers.send_item(ann, row.pk, bob, "You know this desk.")
+    assert pull_next_assignment(eve, queue) is None
+    assert pull_next_assignment(ann, queue) is None
+    assert [item.note for item in queues.filter_sent_items(bob)] == ["You know this desk."]
     theirs = pulled(bob, queue)
     assert theirs.item_id == row.item_id
-    transfers.send(bob, theirs.pk, ann)
+    transfers.send_item(bob, theirs.pk, ann)
     assert pulled(ann, queue).item_id == row.item_id, "sent back to whom it came from"
     other = seed.task("b")
-    fill(queue)
+    update_queue_items(queue)
     item = QueueItem.objects.get(task=other)
-    transfers.assign(maker, item, eve, seen=0)
+    transfers.assign_item(maker, item, eve, seen=0)
     with pytest.raises(ChangedMeanwhile, match=f"It is {eve.username}'s by now"):
-        transfers.assign(maker, item, bob, seen=0)
-    assert pull_next(bob, queue) is None
+        transfers.assign_item(maker, item, bob, seen=0)
+    assert pull_next_assignment(bob, queue) is None
     assert pulled(eve, queue).item_id == item.pk
 
 
@@ -220,20 +225,20 @@ def test_who_may_work_a_queue() -> None:
     by_role = seed.queue(maker, "By role", roles=("adjudicator",), members=(ann.username,))
     by_name = seed.queue(maker, "By name", members=(bob.username,))
     works = {
-        queue.name: [user for user in (ann, bob, judge, viewer) if assignments.may_work(user, queue)]
+        queue.name: [user for user in (ann, bob, judge, viewer) if assignments.can_work(user, queue)]
         for queue in (everybody, by_role, by_name)
     }
     assert works == {"Everybody": [ann, bob, judge], "By role": [ann, judge], "By name": [bob]}
     with pytest.raises(Conflict, match="worked by others"):
-        pull_next(ann, by_name)
-    queues.set_open(maker, everybody.pk, is_open=False)
+        pull_next_assignment(ann, by_name)
+    queues.set_queue_open(maker, everybody.pk, is_open=False)
     everybody.refresh_from_db()
     with pytest.raises(Conflict, match="is closed"):
-        pull_next(ann, everybody)
+        pull_next_assignment(ann, everybody)
     with pytest.raises(Conflict, match="Annotators work queues"):
-        queues.set_open(ann, everybody.pk, is_open=True)
+        queues.set_queue_open(ann, everybody.pk, is_open=True)
     with pytest.raises(NotFound):
-        assignments.heartbeat(ann, 10**9)
+        assignments.renew_lease(ann, 10**9)
 
 
 @pytest.mark.django_db
@@ -242,18 +247,20 @@ def test_gold_items_are_asked_of_everybody_and_count_for_nothing_else(monkeypatc
     task = seed.task("a")
     queue = seed.queue(judge, gold_share=0.5)
     held = pulled(judge, queue)
-    row = decide(judge, "task", task.pk, DecisionChoice("reject", ("twin",)), task_tag(task), assignment=held)
+    row = create_decision(
+        judge, "task", task.pk, DecisionChoice("reject", ("twin",)), build_task_tag(task), assignment=held
+    )
     with pytest.raises(Conflict, match="Adjudicators say"):
-        queues.make_gold(ann, row.pk)
-    queues.make_gold(judge, row.pk)
+        queues.create_gold_item(ann, row.pk)
+    queues.create_gold_item(judge, row.pk)
     monkeypatch.setattr(assignments.CHANCE, "random", lambda: 0.0)
     for user, verdict in ((ann, "reject"), (bob, "approve")):
         gold = pulled(user, queue)
         task.refresh_from_db()
         said = DecisionChoice(verdict, ("twin",))
-        made = decide(user, "task", task.pk, said, task_tag(task), assignment=gold)
+        made = create_decision(user, "task", task.pk, said, build_task_tag(task), assignment=gold)
         assert made.gold_right is (verdict == "reject")
-        assert pull_next(user, queue) is None, "once each"
+        assert pull_next_assignment(user, queue) is None, "once each"
     task.refresh_from_db()
     assert task.review_state == "rejected"
 
@@ -264,7 +271,7 @@ def test_a_larger_overlap_gives_further_places() -> None:
     seed.task("a")
     queue = seed.queue(maker)
     pulled(ann, queue)
-    assert pull_next(bob, queue) is None
+    assert pull_next_assignment(bob, queue) is None
     settings = queues.QueueSettings(name="Tasks", kind="task", overlap=2)
     queues.change_queue(maker, queue.pk, settings)
     queue.refresh_from_db()
@@ -278,23 +285,23 @@ def test_a_larger_overlap_gives_further_places() -> None:
 def test_the_queue_of_the_starter_tasks_is_made_once_and_left_as_people_leave_it() -> None:
     task = seed.task("a")
     Task.objects.filter(pk=task.pk).update(source="starter")
-    queue, new = queues.starter_queue()
+    queue, new = queues.get_or_create_starter_queue()
     assert new
     assert queue.item_count == 1
     ReviewQueue.objects.filter(pk=queue.pk).update(overlap=2, is_open=False)
-    again, new = queues.starter_queue()
+    again, new = queues.get_or_create_starter_queue()
     assert (again.pk, new, again.overlap, again.is_open) == (queue.pk, False, 2, False)
 
 
 @pytest.mark.django_db
 def test_the_queue_of_failing_tools_is_filled_when_somebody_looks_at_it_empty() -> None:
-    queue, new = queues.failing_tools_queue()
-    assert (new, queue.item_count, queues.open_tool_queue()) == (True, 0, queue)
-    queues.refresh_if_old(queue)
+    queue, new = queues.get_or_create_tool_queue()
+    assert (new, queue.item_count, queues.find_open_tool_queue()) == (True, 0, queue)
+    queues.refresh_if_stale(queue)
     version = saved(8).version
     assert Tool.objects.filter(version=version, name="drop_row").exists()
     viewer = Client()
     viewer.force_login(seed.named("vera", "viewer"))
     assert b'href="/review/%d/#items">1</a>' % queue.pk in viewer.get("/review/").content, "filled where it is listed"
     assert list(queue.items.values_list("tool__name", flat=True)) == ["drop_row"]
-    assert queues.failing_tools_queue() == (queue, False)
+    assert queues.get_or_create_tool_queue() == (queue, False)

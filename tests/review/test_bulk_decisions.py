@@ -11,9 +11,9 @@ from django.test import Client
 from tests.review import seed
 from webapp.accounts.models import User
 from webapp.lists import bulk_acts
-from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.decisions import DecisionChoice, create_decision
 from webapp.review.models import ReviewDecision, ReviewKind
-from webapp.review.task_gate import task_tag
+from webapp.review.task_gate import build_task_tag
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,9 @@ def client_of(user: User) -> Client:
 
 def judge(user: User, task: Task, verdict: str, *reasons: str, comment: str = "") -> ReviewDecision:
     task.refresh_from_db()
-    return decide(user, ReviewKind.TASK, task.pk, DecisionChoice(verdict, reasons, comment), task_tag(task))
+    return create_decision(
+        user, ReviewKind.TASK, task.pk, DecisionChoice(verdict, reasons, comment), build_task_tag(task)
+    )
 
 
 def text(html: str) -> str:
@@ -80,7 +82,7 @@ def test_a_bulk_decision_says_which_decisions_it_takes_back_and_what_stays_in_re
     assert [states[task.pk] for task in (clear, mine, approved)] == ["approved"] * 3
     assert [states[task.pk] for task in (bobs, twice)] == ["in_review"] * 2
     assert states[foreign.pk] == "draft"
-    again = {"ids": [approved.pk], "seen": [task_tag(Task.objects.get(pk=approved.pk))], "verdict": "approve"}
+    again = {"ids": [approved.pk], "seen": [build_task_tag(Task.objects.get(pk=approved.pk))], "verdict": "approve"}
     assert "You approved all of them already." in client.post("/review/tasks/", again).content.decode()
 
 

@@ -13,7 +13,7 @@ from tests.fixtures import replay_seed
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, Role, User
 from webapp.review.models import QueueItem, ReviewDecision, ReviewQueue
-from webapp.review.subjects import tag_of
+from webapp.review.subjects import build_entity_tag
 from webapp.review.urls import urlpatterns
 from webapp.scenarios.models import Task
 
@@ -40,7 +40,7 @@ class Desk:
 
     @property
     def seen(self) -> str:
-        return tag_of("task", Task.objects.select_related("current").get(pk=self.task.pk))
+        return build_entity_tag("task", Task.objects.select_related("current").get(pk=self.task.pk))
 
     def held(self) -> int:
         self.browser.post(f"/review/{self.queue.pk}/next/")

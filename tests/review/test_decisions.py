@@ -12,11 +12,11 @@ from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review import assignments, decisions
-from webapp.review.bulk.bulk_decisions import decide_many
-from webapp.review.decisions import DecisionChoice, decide, undo, undo_group
+from webapp.review.bulk.bulk_decisions import decide_on_tasks
+from webapp.review.decisions import DecisionChoice, create_decision, undo_bulk_act, undo_decision
 from webapp.review.models import Draft, QueueItem, ReviewDecision, ReviewItemState, ReviewKind
-from webapp.review.queue_fill import fill
-from webapp.review.task_gate import task_tag
+from webapp.review.queue_fill import update_queue_items
+from webapp.review.task_gate import build_task_tag
 from webapp.scenarios.models import AuditState, ReviewState, Task
 from webapp.scenarios.references import save_reference
 
@@ -27,7 +27,7 @@ CHANGES = DecisionChoice("request_changes", ("check_too_loose",), "Check 1 takes
 
 def judge(user: User, task: Task, choice: DecisionChoice = APPROVE, **more: object) -> ReviewDecision:
     task.refresh_from_db()
-    return decide(user, ReviewKind.TASK, task.pk, choice, task_tag(task), **more)  # type: ignore[arg-type]
+    return create_decision(user, ReviewKind.TASK, task.pk, choice, build_task_tag(task), **more)  # type: ignore[arg-type]
 
 
 def state(task: Task) -> tuple[str, str]:
@@ -40,7 +40,7 @@ def test_another_reference_takes_back_what_was_decided_by_the_one_before(client:
     ann, maker = seed.people("annotator", "operator")
     task = seed.task("a")
     queue = seed.queue(maker)
-    row = judge(ann, task, assignment=assignments.pull_next(ann, queue))
+    row = judge(ann, task, assignment=assignments.pull_next_assignment(ann, queue))
     assert (state(task), QueueItem.objects.get().state) == (("approved", "approved"), ReviewItemState.CLOSED)
     same = Reference(calls=(ReferenceCall(tool="tidy", arguments={"key": "b"}),))
     assert task.current is not None
@@ -54,7 +54,7 @@ def test_another_reference_takes_back_what_was_decided_by_the_one_before(client:
     for page in (f"/review/task/{task.pk}/panel/", "/review/history/"):
         assert "undone by another reference of the task" in " ".join(client.get(page).content.decode().split())
     save_reference(task.current, same, "fork")
-    judge(ann, task, CHANGES, assignment=assignments.pull_next(ann, queue))
+    judge(ann, task, CHANGES, assignment=assignments.pull_next_assignment(ann, queue))
     save_reference(task.current, same, "fork")
     assert state(task) == ("changes_requested", "changes_requested"), "the same one again changes nothing"
 
@@ -64,10 +64,10 @@ def test_a_decision_settles_the_task_and_its_undoing_unsettles_it() -> None:
     task = seed.task("a")
     row = judge(ann, task)
     assert state(task) == ("approved", "approved")
-    undo(ann, row.pk)
+    undo_decision(ann, row.pk)
     assert state(task) == ("draft", "draft"), "as it was before"
     with pytest.raises(Conflict, match="undone already"):
-        undo(ann, row.pk)
+        undo_decision(ann, row.pk)
     draft = Draft.objects.get(user=ann, task=task)
     assert draft.body["verdict"] == "approve"
     judge(ann, task, CHANGES)
@@ -107,22 +107,22 @@ def test_what_forbids_an_approval() -> None:
 def test_a_decision_stands_for_what_was_seen_alone() -> None:
     ann, bob = seed.people("annotator", "annotator")
     task = seed.task("a")
-    seen = task_tag(task)
+    seen = build_task_tag(task)
     after = seed.revise(task)
     seed.refer(after)
     seed.audited(task, after, AuditState.GREEN)
     with pytest.raises(ChangedMeanwhile):
-        decide(ann, ReviewKind.TASK, task.pk, APPROVE, seen)
+        create_decision(ann, ReviewKind.TASK, task.pk, APPROVE, seen)
     judge(ann, task)
-    seen = task_tag(Task.objects.get(pk=task.pk))
+    seen = build_task_tag(Task.objects.get(pk=task.pk))
     seed.refer(after, "sweep")
     with pytest.raises(ChangedMeanwhile):
-        decide(bob, ReviewKind.TASK, task.pk, APPROVE, seen)
+        create_decision(bob, ReviewKind.TASK, task.pk, APPROVE, seen)
     second = seed.task("b")
-    seen = task_tag(second)
+    seen = build_task_tag(second)
     judge(ann, second)
     with pytest.raises(ChangedMeanwhile):
-        decide(bob, ReviewKind.TASK, second.pk, CHANGES, seen)
+        create_decision(bob, ReviewKind.TASK, second.pk, CHANGES, seen)
     assert state(second)[0] == "approved"
 
 
@@ -141,7 +141,7 @@ def test_several_people_decide_and_an_adjudicator_settles_what_they_disagree_on(
     queue = seed.queue(adjudicator, overlap=2)
     for user, choice in ((ann, APPROVE), (bob, CHANGES)):
         for _ in range(2):
-            held = assignments.pull_next(user, queue)
+            held = assignments.pull_next_assignment(user, queue)
             assert held is not None
             held.item.queue = queue
             subject = Task.objects.get(pk=held.item.task_id)
@@ -152,13 +152,13 @@ def test_several_people_decide_and_an_adjudicator_settles_what_they_disagree_on(
     assert state(task)[0] == "in_review"
     item = QueueItem.objects.get(queue=queue, task=task)
     assert (item.state, item.free) == (ReviewItemState.DISPUTED, 0)
-    assert assignments.pull_next(eve, queue) is None, "a dispute is no annotator's next item"
+    assert assignments.pull_next_assignment(eve, queue) is None, "a dispute is no annotator's next item"
     settling = judge(adjudicator, task, CHANGES)
     assert settling.adjudicates
     item.refresh_from_db()
     queue.refresh_from_db()
     assert (state(task)[0], item.state, queue.closed_count) == ("changes_requested", ReviewItemState.CLOSED, 2)
-    undo(adjudicator, settling.pk)
+    undo_decision(adjudicator, settling.pk)
     item.refresh_from_db()
     queue.refresh_from_db()
     assert (state(task)[0], item.state, queue.closed_count) == ("in_review", ReviewItemState.DISPUTED, 1)
@@ -185,22 +185,22 @@ def test_choices_that_cannot_be_used_are_refused_in_words() -> None:
 def test_a_bulk_decision_leaves_out_what_it_may_not_and_is_undone_whole() -> None:
     (ann,) = seed.people("annotator")
     tasks = [seed.task("a"), seed.task("b"), seed.task("c", audit=AuditState.RED)]
-    seen = {task.pk: task_tag(task) for task in tasks}
-    done = decide_many(ann, seen, APPROVE)
+    seen = {task.pk: build_task_tag(task) for task in tasks}
+    done = decide_on_tasks(ann, seen, APPROVE)
     assert (done.decided, done.left, done.approved) == (2, 1, 0)
     assert [state(task)[0] for task in tasks] == ["approved", "approved", "draft"]
-    assert undo_group(ann, done.group) == 2
+    assert undo_bulk_act(ann, done.group) == 2
     assert {state(task)[0] for task in tasks} == {"draft"}
     with pytest.raises(InputError, match="None of them"):
-        decide_many(ann, {tasks[2].pk: seen[tasks[2].pk]}, APPROVE)
+        decide_on_tasks(ann, {tasks[2].pk: seen[tasks[2].pk]}, APPROVE)
 
 
 def test_nobody_undoes_anothers_decision_but_an_adjudicator() -> None:
     ann, bob, adjudicator = seed.people("annotator", "annotator", "adjudicator")
     row = judge(ann, seed.task("a"))
     with pytest.raises(Conflict, match="author or an adjudicator"):
-        undo(bob, row.pk)
-    assert undo(adjudicator, row.pk).undone_by == adjudicator
+        undo_decision(bob, row.pk)
+    assert undo_decision(adjudicator, row.pk).undone_by == adjudicator
 
 
 def test_the_log_is_written_by_the_database_whichever_way_a_row_is_changed() -> None:
@@ -216,7 +216,7 @@ def test_the_log_is_written_by_the_database_whichever_way_a_row_is_changed() -> 
     }
     made = AuditEntry.objects.get(action="decision.create")
     assert (made.object_id, made.detail["after"]["verdict"]) == (str(row.pk), "request_changes")
-    undo(ann, row.pk)
+    undo_decision(ann, row.pk)
     assert AuditEntry.objects.filter(action="decision.change", actor=ann).count() == 1
     with connection.cursor() as cursor:
         cursor.execute("UPDATE scenarios_task SET review_state = 'approved' WHERE id = %s", [task.pk])
@@ -232,7 +232,9 @@ def test_one_person_has_one_standing_decision_on_a_revision() -> None:
     judge(ann, task, APPROVE)
     first.refresh_from_db()
     assert first.undone_at is not None
-    assert [row.verdict for row in decisions.standing(ReviewKind.TASK, Task.objects.get(pk=task.pk))] == ["approve"]
+    assert [
+        row.verdict for row in decisions.list_standing_decisions(ReviewKind.TASK, Task.objects.get(pk=task.pk))
+    ] == ["approve"]
     with pytest.raises(IntegrityError), transaction.atomic():
         ReviewDecision.objects.create(task=task, revision=task.current, seen="", user=ann, verdict="reject")
 
@@ -241,14 +243,14 @@ def test_an_edited_task_is_asked_for_again() -> None:
     ann, maker = seed.people("annotator", "operator")
     task = seed.task("a")
     queue = seed.queue(maker)
-    held = assignments.pull_next(ann, queue)
+    held = assignments.pull_next_assignment(ann, queue)
     assert held is not None
     judge(ann, task, assignment=held)
-    assert fill(queue).reopened == 0
-    assert assignments.pull_next(ann, queue) is None
+    assert update_queue_items(queue).reopened == 0
+    assert assignments.pull_next_assignment(ann, queue) is None
     seed.revise(task)
-    assert fill(queue).reopened == 1
-    again = assignments.pull_next(ann, queue)
+    assert update_queue_items(queue).reopened == 1
+    again = assignments.pull_next_assignment(ann, queue)
     assert again is not None
     assert again.item_id == held.item_id
     assert state(task)[0] == ReviewState.IN_REVIEW

@@ -14,8 +14,8 @@ from tests.fixtures.markup import markup
 from tests.fixtures.pages_seed import EVIL
 from tests.review import seed
 from tests.review.test_pages import DESK_QUERIES, client_of
-from webapp.review.desk import pair_of
-from webapp.scenarios.audits.mutant_matrix import LINE_COLUMNS, tell_mutants
+from webapp.review.desk import choose_pair
+from webapp.scenarios.audits.mutant_matrix import LINE_COLUMNS, attach_noticed_mutants
 from webapp.scenarios.models import Audit, Check, Task
 from webapp.trajectories.models import Step, Trajectory
 
@@ -53,27 +53,29 @@ def test_each_check_is_told_which_wrong_mutants_it_notices() -> None:
         mutant("call_added", 1),
     ]
     checks = [Check(position=0), Check(position=1), Check(position=2)]
-    places = tell_mutants(checks, Audit(probes={"mutants": probes}))
+    places = attach_noticed_mutants(checks, Audit(probes={"mutants": probes}))
     assert [(place.name, place.tried) for place in places] == [("3 tidy", 2), ("answer", 1), ("unasked call", 1)]
     assert cells(checks[0]) == [("3", 2, 2), ("end", 0, 1), ("+", 0, 1)]
     assert [check.mutants.words for check in checks] == [  # type: ignore[attr-defined]
         "notices 3: 2 of 2", "notices 3: 1 of 2, end: 1 of 1", "notices none",
     ]  # fmt: skip
     for nothing in (None, Audit(probes={}), Audit(probes={"mutants": [probes[2]]})):
-        assert tell_mutants(checks, nothing) == []
+        assert attach_noticed_mutants(checks, nothing) == []
 
 
 def test_what_has_no_room_beside_a_check_is_counted_together() -> None:
     probes = [mutant("call_removed", step, noticed=(0,) if step % 2 else ()) for step in range(12)]
     check = Check(position=0)
-    places = tell_mutants([check], Audit(probes={"mutants": probes}))
+    places = attach_noticed_mutants([check], Audit(probes={"mutants": probes}))
     assert len(places) == len(cells(check)) == LINE_COLUMNS
     assert (places[-1].name, cells(check)[-1]) == ("5 more places", ("…", 3, 5))
 
 
 def test_a_cell_is_a_number_with_its_shade() -> None:
     check = Check(position=0)
-    tell_mutants([check], Audit(probes={"mutants": [mutant("call_removed", noticed=(0,)), mutant("call_added")]}))
+    attach_noticed_mutants(
+        [check], Audit(probes={"mutants": [mutant("call_removed", noticed=(0,)), mutant("call_added")]})
+    )
     html = engines["django"].from_string("{% load audits %}{% mutant_cells line %}").render({"line": check.mutants})  # type: ignore[attr-defined]
     assert 'aria-label="notices 1: 1 of 1"' in html
     assert '<i class="heat heat-4" data-of="1">1</i><i class="heat heat-0" data-of="+"></i>' in html
@@ -83,9 +85,9 @@ def test_one_that_solved_is_compared_with_one_that_did_not() -> None:
     def rows(*outcomes: str) -> list[Trajectory]:
         return [Trajectory(pk=9 - place, outcome=outcome) for place, outcome in enumerate(outcomes)]
 
-    assert pair_of(rows("failed", "failed", "solved", "solved")) == [7, 9]
-    assert pair_of(rows("failed", "truncated", "failed")) == [9, 8]
-    assert pair_of(rows("solved")) == pair_of([]) == []
+    assert choose_pair(rows("failed", "failed", "solved", "solved")) == [7, 9]
+    assert choose_pair(rows("failed", "truncated", "failed")) == [9, 8]
+    assert choose_pair(rows("solved")) == choose_pair([]) == []
 
 
 @pytest.mark.django_db

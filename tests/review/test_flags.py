@@ -13,7 +13,7 @@ from django.http import QueryDict
 from tests.fixtures import replay_seed
 from tests.review import seed
 from tests.review.test_pages import client_of
-from webapp.review.flags.rules import RULES, flags_of
+from webapp.review.flags.rules import RULES, read_flags
 from webapp.review.models import QueueItem, Remark, ReviewQueue
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Score, Trajectory
@@ -86,7 +86,7 @@ def test_a_flag_of_a_person_and_a_rule_stand_in_one_queue_that_is_made_by_its_fo
     page = client.get(f"/review/{queue.pk}/edit/").content.decode()
     assert '<option value="failed" selected>' in page
     assert len(re.findall(r'name="flags"[^>]*checked', page)) == 2
-    assert flags_of(QueryDict("rule=nonsense&rule=unasked&rule=unasked")) == ("unasked",)
+    assert read_flags(QueryDict("rule=nonsense&rule=unasked&rule=unasked")) == ("unasked",)
 
 
 def test_the_second_of_two_who_change_a_queue_sees_what_the_first_did() -> None:

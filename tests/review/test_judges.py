@@ -15,13 +15,13 @@ from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import User
 from webapp.errors import Conflict, NotFound
 from webapp.jobs.models import Job
-from webapp.review.decisions import DecisionChoice, decide
-from webapp.review.judges.briefs import brief_of
-from webapp.review.judges.votes import shown_decisions, start_judging, votes_on
+from webapp.review.decisions import DecisionChoice, create_decision
+from webapp.review.judges.briefs import build_brief
+from webapp.review.judges.votes import filter_visible_decisions, list_judge_votes, start_judging
 from webapp.review.models import QueueItem, ReviewDecision, ReviewQueue
-from webapp.review.queue_fill import fill
-from webapp.review.queue_statistics import numbers
-from webapp.review.subjects import tag_of
+from webapp.review.queue_fill import update_queue_items
+from webapp.review.queue_statistics import compute_queue_numbers
+from webapp.review.subjects import build_entity_tag
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.states import store_state
 
@@ -80,7 +80,7 @@ def test_a_vote_is_hidden_until_the_person_has_decided_and_compared_with_theirs_
     assert "Check 2 is loose" not in browser.get(f"/review/items/{item.pk}/").content.decode()
     assert not [one for one in browser.get("/api/v1/review/decisions").json()["data"] if one["judge"]]
     held = item.assignments.get()
-    seen = tag_of("task", Task.objects.select_related("current").get(pk=task.pk))
+    seen = build_entity_tag("task", Task.objects.select_related("current").get(pk=task.pk))
     form = {"verdict": "approve", "seen": seen, "assignment": held.pk, "seconds": 3}
     browser.post(f"/review/items/{item.pk}/decide/", form)
     page = browser.get(f"/review/items/{item.pk}/").content.decode()
@@ -89,24 +89,24 @@ def test_a_vote_is_hidden_until_the_person_has_decided_and_compared_with_theirs_
     assert "Check too loose" in page
     assert EVIL not in page
     assert [one for one in browser.get("/api/v1/review/decisions").json()["data"] if one["judge"]]
-    [vote] = votes_on("task", task.pk, Task.objects.get(pk=task.pk).current_id)
+    [vote] = list_judge_votes("task", task.pk, Task.objects.get(pk=task.pk).current_id)
     assert (vote.verdict, vote.agreed, vote.compared) == ("reject", 0, 1)
     assert "people agreed in 0 of 1" in browser.get(f"/review/{queue.pk}/").content.decode()
-    assert numbers(queue).last_hour == 1, "what a judge says is nobody's speed"
+    assert compute_queue_numbers(queue).last_hour == 1, "what a judge says is nobody's speed"
 
 
 def test_who_decided_on_an_earlier_revision_is_not_told_of_a_vote_on_the_new_one() -> None:
     maker, ann = seed.people("operator", "annotator")
     task = seed.task("c")
     queue = seed.queue(maker)
-    seen = tag_of("task", Task.objects.select_related("current").get(pk=task.pk))
-    decide(ann, "task", task.pk, DecisionChoice(verdict="reject", reasons=("too_easy",)), seen)
+    seen = build_entity_tag("task", Task.objects.select_related("current").get(pk=task.pk))
+    create_decision(ann, "task", task.pk, DecisionChoice(verdict="reject", reasons=("too_easy",)), seen)
     seed.revise(task)
-    fill(queue)
+    update_queue_items(queue)
     asked(queue, maker)
     vote = ReviewDecision.objects.get(user__isnull=True)
     assert vote.revision_id == Task.objects.get(pk=task.pk).current_id
-    assert not shown_decisions(ann).filter(judge__gt="").exists()
+    assert not filter_visible_decisions(ann).filter(judge__gt="").exists()
 
 
 def test_a_queue_says_what_became_of_the_asking() -> None:
@@ -170,6 +170,6 @@ def test_a_judge_is_told_what_judges_a_task() -> None:
     }
     for kind, (columns, told) in kinds.items():
         TaskRevision.objects.filter(pk=row.current_id).update(verifier_kind=kind, **columns)
-        text = brief_of(queue, Task.objects.get(pk=row.pk)).object
+        text = build_brief(queue, Task.objects.get(pk=row.pk)).object
         assert all(words in text for words in told), (kind, text)
         assert ("return True" in text) == (kind in ("checks", "golden")), (kind, text)

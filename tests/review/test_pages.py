@@ -20,7 +20,7 @@ from webapp.accounts.models import AuditEntry
 from webapp.jobs.models import Job
 from webapp.review import assignments
 from webapp.review.models import Assignment, Draft, QueueItem, Remark, ReviewDecision, ReviewQueue
-from webapp.review.task_gate import task_tag
+from webapp.review.task_gate import build_task_tag
 from webapp.scenarios.models import AuditState, Task
 
 pytestmark = pytest.mark.django_db
@@ -213,7 +213,7 @@ def test_chosen_tasks_are_decided_on_together_after_a_look() -> None:
     client = client_of(ann)
     page = client.get(f"/review/tasks/?ids={good.pk}&ids={red.pk}")
     assert page.context["clear"] == 1
-    sent = {"ids": [good.pk, red.pk], "seen": [task_tag(good), task_tag(red)], "verdict": "approve"}
+    sent = {"ids": [good.pk, red.pk], "seen": [build_task_tag(good), build_task_tag(red)], "verdict": "approve"}
     answer = client.post("/review/tasks/", sent)
     group = ReviewDecision.objects.get().group
     assert answer["Location"] == f"/review/history/?mine=1#{group}"
@@ -300,7 +300,7 @@ def test_the_next_item_is_fetched_ahead_without_its_time_beginning() -> None:
     assert Assignment.objects.get(pk=told["assignment"]).shown_at is None
     answer = client.post(f"{first}decide/", {**form_of(client, first), "verdict": "approve", "scripted": "1"})
     assert (answer.json()["words"], answer.json()["progress"]) == ("Approve: Tidy desk b", "1 of 2 decided")
-    assert assignments.pull_next(ann, queue) == Assignment.objects.get(pk=told["assignment"])
+    assert assignments.pull_next_assignment(ann, queue) == Assignment.objects.get(pk=told["assignment"])
     assert QueueItem.objects.filter(state="closed").count() == 1
 
 

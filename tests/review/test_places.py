@@ -10,12 +10,12 @@ from tests.review.test_pages import client_of, form_of
 from webapp.accounts.models import User
 from webapp.errors import Conflict
 from webapp.review import assignments, transfers
-from webapp.review.decisions import DecisionChoice, decide, undo
+from webapp.review.decisions import DecisionChoice, create_decision, undo_decision
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewKind
-from webapp.review.queue_fill import fill
+from webapp.review.queue_fill import update_queue_items
 from webapp.review.queues import QueueSettings, change_queue
-from webapp.review.task_gate import task_tag
-from webapp.review.verdicts import reason_labels
+from webapp.review.task_gate import build_task_tag
+from webapp.review.verdicts import list_reason_labels
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def judge(
     user: User, task: Task, choice: DecisionChoice = APPROVE, assignment: Assignment | None = None
 ) -> ReviewDecision:
     task.refresh_from_db()
-    return decide(user, "task", task.pk, choice, task_tag(task), assignment=assignment)
+    return create_decision(user, "task", task.pk, choice, build_task_tag(task), assignment=assignment)
 
 
 def revised(task: Task) -> None:
@@ -40,15 +40,15 @@ def revised(task: Task) -> None:
 def test_undoing_a_decision_on_an_earlier_revision_takes_nobodys_place() -> None:
     ann, bob, maker = seed.people("annotator", "annotator", "operator")
     task, queue = seed.task("a"), seed.queue(maker)
-    first = judge(ann, task, assignment=assignments.pull_next(ann, queue))
+    first = judge(ann, task, assignment=assignments.pull_next_assignment(ann, queue))
     revised(task)
-    fill(queue)
-    held = assignments.pull_next(bob, queue)
-    undo(ann, first.pk)
+    update_queue_items(queue)
+    held = assignments.pull_next_assignment(bob, queue)
+    undo_decision(ann, first.pk)
     assert Assignment.objects.get(state="held") == held
     second = judge(bob, task, assignment=held)
     assert Task.objects.get().review_state == "approved"
-    undo(bob, second.pk)
+    undo_decision(bob, second.pk)
     item = QueueItem.objects.get()
     assert (item.state, item.free, item.assignments.get(state="held").user) == ("open", 0, bob)
 
@@ -56,11 +56,11 @@ def test_undoing_a_decision_on_an_earlier_revision_takes_nobodys_place() -> None
 def test_deciding_again_outside_of_the_queue_keeps_the_place() -> None:
     ann, maker = seed.people("annotator", "operator")
     task, queue = seed.task("a"), seed.queue(maker)
-    judge(ann, task, CHANGES, assignments.pull_next(ann, queue))
+    judge(ann, task, CHANGES, assignments.pull_next_assignment(ann, queue))
     second = judge(ann, task)
     assert (second.queue, second.assignment) == (queue, Assignment.objects.get())
-    undo(ann, second.pk)
-    again = assignments.pull_next(ann, queue)
+    undo_decision(ann, second.pk)
+    again = assignments.pull_next_assignment(ann, queue)
     assert again is not None
     assert again.state == "held"
 
@@ -71,10 +71,10 @@ def test_deciding_on_its_own_page_takes_an_item_out_of_hand_and_what_others_sett
     seed.task("b")
     queue = seed.queue(maker)
     for decider in (ann, bob):
-        held = assignments.pull_next(ann, queue)
+        held = assignments.pull_next_assignment(ann, queue)
         assert held is not None
         judge(decider, Task.objects.get(pk=held.item.task_id))
-    assert assignments.pull_next(ann, queue) is None
+    assert assignments.pull_next_assignment(ann, queue) is None
     assert sorted(Assignment.objects.values_list("state", flat=True)) == ["decided", "released"]
 
 
@@ -82,16 +82,16 @@ def test_a_vote_counts_in_every_queue_that_holds_the_task_and_is_not_asked_for_t
     ann, bob, maker = seed.people("annotator", "annotator", "operator")
     task = seed.task("a")
     one, two = seed.queue(maker, "One"), seed.queue(maker, "Two", overlap=2)
-    ahead = assignments.pull_next(ann, two)
-    first = judge(ann, task, CHANGES, assignments.pull_next(ann, one))
+    ahead = assignments.pull_next_assignment(ann, two)
+    first = judge(ann, task, CHANGES, assignments.pull_next_assignment(ann, one))
     assert Task.objects.get().review_state == "in_review", "two are needed by the other queue"
     second = judge(ann, task, assignment=ahead)
     first.refresh_from_db()
     assert first.undone_at is not None
-    judge(bob, task, assignment=assignments.pull_next(bob, two))
+    judge(bob, task, assignment=assignments.pull_next_assignment(bob, two))
     assert set(QueueItem.objects.values_list("state", flat=True)) == {"closed"}
-    undo(ann, second.pk)
-    assert assignments.pull_next(bob, one) is None, "he has voted on it"
+    undo_decision(ann, second.pk)
+    assert assignments.pull_next_assignment(bob, one) is None, "he has voted on it"
     free = QueueItem.objects.get(queue=one)
     assert (free.state, free.free) == ("open", 1), "the place of the first decision is free again"
 
@@ -101,21 +101,21 @@ def test_people_are_asked_anew_where_the_task_was_changed_before_enough_had_deci
     ann, bob, maker = seed.people("annotator", "annotator", "operator")
     task = seed.task("a")
     queue = seed.queue(maker, overlap=3 if second == "approve" else 2)
-    judge(ann, task, CHANGES, assignments.pull_next(ann, queue))
+    judge(ann, task, CHANGES, assignments.pull_next_assignment(ann, queue))
     if second != "nobody":
-        judge(bob, task, CHANGES if second == "approve" else APPROVE, assignments.pull_next(bob, queue))
+        judge(bob, task, CHANGES if second == "approve" else APPROVE, assignments.pull_next_assignment(bob, queue))
     revised(task)
-    fill(queue)
+    update_queue_items(queue)
     item = QueueItem.objects.get()
     assert (item.state, item.free) == ("open", queue.overlap)
-    assert assignments.pull_next(ann, queue) is not None
-    assert fill(queue).reopened == 0
+    assert assignments.pull_next_assignment(ann, queue) is not None
+    assert update_queue_items(queue).reopened == 0
 
 
 def test_a_smaller_overlap_settles_what_enough_people_have_decided_on() -> None:
     ann, maker = seed.people("annotator", "operator")
     task, queue = seed.task("a"), seed.queue(maker, overlap=2)
-    judge(ann, task, assignment=assignments.pull_next(ann, queue))
+    judge(ann, task, assignment=assignments.pull_next_assignment(ann, queue))
     change_queue(maker, queue.pk, QueueSettings(name="Tasks", kind="task", overlap=1))
     assert (QueueItem.objects.get().state, Task.objects.get().review_state) == ("closed", "approved")
 
@@ -124,13 +124,13 @@ def test_what_was_sent_to_somebody_is_not_taken_over() -> None:
     ann, bob, eve, maker = seed.people("annotator", "annotator", "annotator", "operator")
     seed.task("a")
     queue = seed.queue(maker)
-    held = assignments.pull_next(ann, queue)
+    held = assignments.pull_next_assignment(ann, queue)
     assert held is not None
-    transfers.send(ann, held.pk, bob, "You know desks.")
+    transfers.send_item(ann, held.pk, bob, "You know desks.")
     with pytest.raises(Conflict, match="sent to the-annotator-2"):
-        assignments.take_over(eve, QueueItem.objects.get())
+        assignments.take_over_item(eve, QueueItem.objects.get())
     assert "Review it" not in client_of(eve).get(f"/review/items/{held.item_id}/").content.decode()
-    assert assignments.take_over(bob, QueueItem.objects.get()).user == bob
+    assert assignments.take_over_item(bob, QueueItem.objects.get()).user == bob
 
 
 def test_a_queue_of_others_is_not_decided_in_from_outside() -> None:
@@ -148,8 +148,8 @@ def test_a_queue_of_others_is_not_decided_in_from_outside() -> None:
 def test_an_adjudicator_settles_a_dispute_on_the_items_own_page() -> None:
     ann, bob, judge_of_both, maker = seed.people("annotator", "annotator", "adjudicator", "operator")
     task, queue = seed.task("a"), seed.queue(maker, overlap=2)
-    judge(ann, task, assignment=assignments.pull_next(ann, queue))
-    judge(bob, task, CHANGES, assignments.pull_next(bob, queue))
+    judge(ann, task, assignment=assignments.pull_next_assignment(ann, queue))
+    judge(bob, task, CHANGES, assignments.pull_next_assignment(bob, queue))
     address = f"/review/items/{QueueItem.objects.get().pk}/"
     client = client_of(judge_of_both)
     page = client.get(address).content.decode()
@@ -165,7 +165,7 @@ def test_a_stale_decision_on_a_trajectory_shows_both_sides_too() -> None:
     ann, bob = seed.people("annotator", "annotator")
     run = replay_seed.make(replay_seed.ordinary())
     seen = "0" * 64
-    decide(bob, "trajectory", run.pk, DecisionChoice("right"), _seen(ann, run.pk))
+    create_decision(bob, "trajectory", run.pk, DecisionChoice("right"), _seen(ann, run.pk))
     form = {"verdict": "wrong_reward", "reasons": "luck", "comment": "By luck.", "seen": seen}
     answer = client_of(ann).post(f"/review/trajectory/{run.pk}/decide/", form)
     page = answer.content.decode()
@@ -201,12 +201,14 @@ def test_the_history_does_not_say_what_the_desk_hides_until_one_has_decided() ->
     ann, bob, adjudicator = seed.people("annotator", "annotator", "adjudicator")
     task = seed.task("a")
     queue = seed.queue(adjudicator, overlap=2)
-    judge(ann, task, CHANGES, assignments.pull_next(ann, queue))
+    judge(ann, task, CHANGES, assignments.pull_next_assignment(ann, queue))
     told = f"/review/history/?queue={queue.pk}&verdict=request_changes&by={ann.username}"
     assert "Check 1 takes anything." not in client_of(bob).get("/review/history/").content.decode()
     shown = client_of(adjudicator).get(told).content.decode()
     assert "Check 1 takes anything." in shown
-    assert reason_labels(ReviewKind.TASK, CHANGES.reasons)[0] in shown.split("<tbody>")[1], "and why, as it was chosen"
+    assert list_reason_labels(ReviewKind.TASK, CHANGES.reasons)[0] in shown.split("<tbody>")[1], (
+        "and why, as it was chosen"
+    )
     assert "Check 1 takes anything." in client_of(ann).get(told).content.decode()
     assert "Check 1 takes anything." not in client_of(ann).get(told + "x").content.decode()
     alone = seed.queue(adjudicator, "One each")
@@ -215,15 +217,15 @@ def test_the_history_does_not_say_what_the_desk_hides_until_one_has_decided() ->
         seen = client_of(bob).get(elsewhere).content.decode()
         assert "Check 1 takes anything." not in seen, "nor do the task's page and the desk of a queue that asks one"
         assert "and 1 decided" in seen or elsewhere.startswith("/tasks/")
-    held = assignments.pull_next(bob, queue)
+    held = assignments.pull_next_assignment(bob, queue)
     assert held is not None
     with pytest.raises(Conflict, match="already"):
-        transfers.send(bob, held.pk, ann)
+        transfers.send_item(bob, held.pk, ann)
     assert "1 of 2 have decided" in client_of(bob).get(f"/review/items/{held.item_id}/").content.decode()
     assert "Check 1 takes anything." in client_of(ann).get(f"/review/task/{task.pk}/panel/").content.decode()
     page = client_of(adjudicator).get(f"/review/{queue.pk}/").content.decode()
     assert f"?queue={queue.pk}&amp;verdict=request_changes" in page
-    judge(bob, task, assignment=assignments.pull_next(bob, queue))
+    judge(bob, task, assignment=assignments.pull_next_assignment(bob, queue))
     assert "Check 1 takes anything." in client_of(bob).get("/review/history/").content.decode()
     mine = ReviewDecision.objects.get(user=ann)
     assert f"/decisions/{mine.pk}/gold/" in client_of(adjudicator).get("/review/history/").content.decode()

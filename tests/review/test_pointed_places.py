@@ -8,7 +8,7 @@ from tests.fixtures import replay_seed
 from tests.review import seed
 from tests.review.test_pages import client_of, form_of
 from webapp.review.models import Remark, ReviewDecision
-from webapp.review.places import linked_places, typed_places
+from webapp.review.places import link_places, split_typed_places
 
 pytestmark = pytest.mark.django_db
 EVIL = "<img src=x onerror=window.hit=1>"
@@ -58,10 +58,10 @@ def test_a_remark_points_to_a_step_that_is_there() -> None:
 
 def test_what_was_stored_before_places_were_looked_at_leads_nowhere() -> None:
     for kind in ("task", "trajectory", "tool"):
-        assert linked_places(kind, 1, ["check out", EVIL, "check 0", "step"]) == [
+        assert link_places(kind, 1, ["check out", EVIL, "check 0", "step"]) == [
             ("check out", ""), (EVIL, ""), ("check 0", ""), ("step", ""),
         ]  # fmt: skip
 
 
 def test_several_places_are_typed_in_one_field() -> None:
-    assert typed_places(["check 3, /orders/1,2, step 4", " check 3 ", ""]) == ["check 3", "/orders/1,2", "step 4"]
+    assert split_typed_places(["check 3, /orders/1,2, step 4", " check 3 ", ""]) == ["check 3", "/orders/1,2", "step 4"]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from synthesis.contracts import AnswerField, Attempt, Program, Reference, ReferenceCall, Tool
-from synthesis.formats.answer_form import field_checks
+from synthesis.formats.answer_form import build_field_checks
 from synthesis.llm import Endpoint
-from synthesis.llm.client import connect
+from synthesis.llm.client import connect_to_endpoint
 from synthesis.llm.openai_chat import OpenAIChat
 from synthesis.rollout import (
     AttemptSetting,
@@ -18,10 +18,10 @@ from synthesis.rollout import (
     Policy,
     RolloutTask,
     SimulatedUser,
-    documentation,
+    format_documentation,
     run_attempts,
 )
-from synthesis.runtime import Sandbox, outline, working_schema
+from synthesis.runtime import Sandbox, derive_working_schema, outline_program
 from tests.fixtures.llm import Request
 from tests.verifier_fields import nest_verifier
 
@@ -62,7 +62,7 @@ CHECKS = (
     "def check(initial_state, final_state):\n    return not final_state['boxes']['B-2']['open']",
 )
 INSTRUCTION = "Ada would like her box to be opened."
-DOCUMENTATION = documentation("A shelf of boxes.", ["Only its owner's box may be opened."])
+DOCUMENTATION = format_documentation("A shelf of boxes.", ["Only its owner's box may be opened."])
 REFERENCE = Reference(
     calls=(
         ReferenceCall(tool="find_box", arguments={"owner": "Ada"}),
@@ -79,12 +79,14 @@ FORM = (
     AnswerField(name="boxes", type="number", unit="boxes", description="How many boxes she has.", required=False),
 )
 EXPECTED = {"box": "B-1", "boxes": 1}
-FORM_CHECKS = (CHECKS[0], *(check.source for check in field_checks(FORM, EXPECTED)))
+FORM_CHECKS = (CHECKS[0], *(check.source for check in build_field_checks(FORM, EXPECTED)))
 
 
 def program() -> Program:
-    found = outline(SOURCE, "Shelf")
-    tools = tuple(Tool(name=m.name, description=m.docstring, parameters=working_schema(m)) for m in found.methods)
+    found = outline_program(SOURCE, "Shelf")
+    tools = tuple(
+        Tool(name=m.name, description=m.docstring, parameters=derive_working_schema(m)) for m in found.methods
+    )
     return Program(source=SOURCE, class_name="Shelf", tools=tools)
 
 
@@ -141,7 +143,7 @@ def chat_attempts(
     used = setting or AttemptSetting()
 
     async def run() -> list[Attempt]:
-        async with connect(endpoint(url, **changes)) as connection:
+        async with connect_to_endpoint(endpoint(url, **changes)) as connection:
             policy = ChatPolicy(connection.chat("agent"), **(parameters or {}))
             plans = [
                 Plan(make_task(), policy, used, _user(connection.chat("user"), user, used), ordinal)

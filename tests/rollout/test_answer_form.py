@@ -79,7 +79,8 @@ def test_after_so_many_wrong_answers_the_attempt_ends_as_the_agents_error(sandbo
     assert made.reward is not None
     assert made.reward.passed == 1, "what it did is judged all the same"
     twice = calls(("submit_answer", {}), ("submit_answer", EXPECTED))
-    assert attempt(sandbox, [twice], max_answer_mends=0)[0].ending == "unusable"
+    made, _ = attempt(sandbox, [twice], max_answer_mends=0)
+    assert (made.ending, made.note.endswith("the answer form once.")) == ("unusable", True)
 
 
 def test_calls_behind_the_answer_are_not_carried_out_and_say_so(sandbox: Sandbox) -> None:
@@ -210,14 +211,14 @@ def test_policies_that_know_the_answer_submit_it(sandbox: Sandbox, style: Prompt
 
 def test_random_answers_fit_every_type() -> None:
     from synthesis.contracts import AnswerField
-    from synthesis.formats.answer_form import answer_tool, read_submission
+    from synthesis.formats.answer_form import build_answer_tool, read_submission
 
     kinds = ("number", "money", "date", "time", "duration", "id", "name", "boolean", "text")
     fields = [AnswerField(name=f"a_{kind}", type=kind) for kind in kinds]
     inner = AnswerField(name="kept", type="record", fields=tuple(fields[:2]))
     fields += [AnswerField(name="sort", type="enumeration", choices=("red", "blue")), inner]
     form = (*fields, AnswerField(name="listed", type="list", items=inner))
-    asked = Conversation(messages=(), tools=(answer_tool(form),), answer_form=form)
+    asked = Conversation(messages=(), tools=(build_answer_tool(form),), answer_form=form)
     for seed in range(20):
         (made,) = asyncio.run(RandomPolicy(seed=seed, calls=0).act(asked)).message.tool_calls
         assert read_submission(form, made.arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Tool, ToolKind
-from synthesis.runtime.offered_tools import brief_tools
+from synthesis.runtime.offered_tools import shorten_tools
 
 BOX = {"type": "string", "description": 'the box, for example "B-3".'}
 DAY = {"type": ["string", "null"], "default": None, "description": 'the day, for example "2026-05-01".'}
@@ -21,7 +21,7 @@ def test_what_is_said_twice_or_not_needed_is_left_out() -> None:
         "find", "Finds boxes.\n\nArgs:\n    day: the day.\n\nRefuses an id of no box.", "query", day=DAY, box_id=BOX
     )
     move = tool("move", "Moves a box.\n\nReturns it. Refuses a full day.", "change", day=DAY, box_id=BOX, to_id=BOX)
-    found, moved = brief_tools([find, move])
+    found, moved = shorten_tools([find, move])
     assert (found.description, moved.description) == ("Finds boxes.", "Moves a box. Refuses a full day.")
     assert found.parameters == {
         "type": "object",
@@ -40,7 +40,7 @@ def test_what_is_said_twice_or_not_needed_is_left_out() -> None:
 def test_what_differs_stays() -> None:
     one = tool("one", "Reads.\n\n- first\n\nRefuses none. Returns a list.", "query", day=DAY)
     two = tool("two", "Reads on.", "query", day=DAY | {"description": "the last day"})
-    first, second = brief_tools([one, two])
+    first, second = shorten_tools([one, two])
     assert first.description == "Reads.\n- first Refuses none. Returns a list."
     assert second.parameters["properties"]["day"]["description"] == "the last day"
-    assert brief_tools([Tool(name="bare", parameters={"type": "object"})])[0].parameters == {"type": "object"}
+    assert shorten_tools([Tool(name="bare", parameters={"type": "object"})])[0].parameters == {"type": "object"}

@@ -15,9 +15,9 @@ from synthesis.contracts import Message, Tool, ToolCall
 from synthesis.errors import FormatError, InputError, LLMError
 from synthesis.llm import Endpoint, Reply
 from synthesis.llm import client as client_module
-from synthesis.llm.client import connect
-from synthesis.llm.failures import retry_after
-from synthesis.llm.wire import UNREADABLE, read_reply, reply_message, split_reasoning
+from synthesis.llm.client import connect_to_endpoint
+from synthesis.llm.failures import read_retry_after
+from synthesis.llm.wire import UNREADABLE, build_reply_message, read_reply, split_reasoning
 from tests.fixtures.llm import DROP, Script, calls, hang, html, llm_server, message, raw, refuse, say
 from tests.rollout.support import endpoint
 
@@ -29,7 +29,7 @@ def ask(url: str, count: int = 1, tools: tuple[Tool, ...] = (), **changes: Any) 
     parameters = changes.pop("parameters", {})
 
     async def run() -> list[Reply]:
-        async with connect(endpoint(url, **changes)) as connection:
+        async with connect_to_endpoint(endpoint(url, **changes)) as connection:
             model = connection.chat("m")
             return await asyncio.gather(*[model.complete(HELLO, tools, **parameters) for _ in range(count)])
 
@@ -112,11 +112,11 @@ def test_retry_after_past_the_deadline_is_not_waited_for() -> None:
 
 def test_retry_after_in_every_form() -> None:
     later = email.utils.format_datetime(email.utils.localtime().fromtimestamp(time.time() + 60).astimezone())
-    assert retry_after({"retry-after": "3.5"}) == 3.5
-    found = retry_after({"retry-after": later})
+    assert read_retry_after({"retry-after": "3.5"}) == 3.5
+    found = read_retry_after({"retry-after": later})
     assert found is not None
     assert 50 < found < 61
-    assert [retry_after({"retry-after": text}) for text in ("", "soon", "nan")] == [None, None, None]
+    assert [read_retry_after({"retry-after": text}) for text in ("", "soon", "nan")] == [None, None, None]
 
 
 def test_a_silent_server_is_given_up_on() -> None:
@@ -212,11 +212,11 @@ def test_calls_in_any_form_are_kept_or_named_malformed() -> None:
 def test_calls_without_a_name_are_spelled_as_text_and_read_as_the_call_that_they_were() -> None:
     """No client is sent a call with an empty name, and an attempt that asks such a model is told of it all the same."""
     broken = Message(role="assistant", tool_calls=(ToolCall(name="", raw="</tool_call>", error="it cannot be read"),))
-    told = reply_message(broken)
+    told = build_reply_message(broken)
     assert told == {"role": "assistant", "content": "</tool_call>", UNREADABLE: "it cannot be read"}
     assert read_reply(json.dumps({"choices": [{"message": told}]})).message == broken
     named = Message(role="assistant", tool_calls=(ToolCall(id="c", name="f", arguments={"a": 1}),))
-    assert reply_message(named)["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": 1}'}
+    assert build_reply_message(named)["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": 1}'}
 
 
 def test_text_that_no_database_can_hold_is_marked() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from synthesis.contracts import Attempt, Message
 from synthesis.errors import InputError, LLMError
-from synthesis.llm.client import connect
-from synthesis.prompts import prompt
+from synthesis.llm.client import connect_to_endpoint
+from synthesis.prompts import get_prompt
 from synthesis.rollout import STOP, AttemptSetting, ChatPolicy, Plan, ReferencePolicy, SimulatedUser, run_attempts
-from synthesis.rollout.user import split_stop, unusable
+from synthesis.rollout.user import find_reply_problem, split_stop
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import Request, Script, Scripted, call, calls, llm_server, refuse, say
 from tests.rollout.support import (
@@ -164,7 +164,7 @@ def test_a_user_that_cannot_be_reached_is_an_infrastructure_error(sandbox: Sandb
 )
 def test_what_a_user_may_not_say(reply: Message, first: bool, why: str) -> None:
     content, stopped = split_stop(reply.content)
-    found = unusable(reply, content, stopped, first=first)
+    found = find_reply_problem(reply, content, stopped, first=first)
     assert why in found
     assert bool(found) == bool(why)
 
@@ -183,11 +183,11 @@ def test_both_users_know_the_intent_and_how_to_stop(sandbox: Sandbox, kind: str)
     system = texts(server.requests[0])[0]
     assert INSTRUCTION in system
     assert STOP in system.splitlines()
-    assert made.prompts[f"user/{kind}"] == prompt("user", kind).sha256
+    assert made.prompts[f"user/{kind}"] == get_prompt("user", kind).sha256
 
 
 def test_the_optimised_user_has_every_rule_of_the_paper() -> None:
-    text = prompt("user", "optimised").text.lower()
+    text = get_prompt("user", "optimised").text.lower()
     for rule in ("one line a turn", "only what the step needs", "do not remember", "dates, times, amounts"):
         assert rule in text
     for rule in ('"the same" is not "a similar one"', "if a part is missing", "hands you to a person"):
@@ -224,7 +224,7 @@ def test_a_judge_of_the_user_that_is_away_costs_no_reward(sandbox: Sandbox, erro
         Plan(task(), ReferencePolicy(REFERENCE), setting, SimulatedUser(Judge(error), INSTRUCTION))
 
     async def run(url: str) -> Attempt:
-        async with connect(endpoint(url)) as connection:
+        async with connect_to_endpoint(endpoint(url)) as connection:
             user = SimulatedUser(connection.chat("user"), INSTRUCTION)
             policy = ChatPolicy(connection.chat("agent"))
             plan = Plan(task(), policy, setting, user, judge=Judge(error))

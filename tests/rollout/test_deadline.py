@@ -52,7 +52,7 @@ def test_a_slow_engine_is_none_as_long_as_it_is_heard_of() -> None:
         return deadline
 
     deadline = asyncio.run(wait(True))
-    assert not deadline.expired
+    assert not deadline.is_expired
     assert deadline.free_s >= 0.8
     with pytest.raises(TimeoutError):
         asyncio.run(wait(False))

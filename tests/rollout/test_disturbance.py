@@ -22,11 +22,11 @@ from synthesis.contracts import (
     Tool,
     ToolCall,
     Turn,
+    is_same_reward,
     is_unexecuted,
-    same_reward,
 )
-from synthesis.rollout import AttemptSetting, Conversation, Plan, RolloutTask, attempt_seed, draw_injection
-from synthesis.runtime import Sandbox, apply_patch, outline, working_schema
+from synthesis.rollout import AttemptSetting, Conversation, Plan, RolloutTask, build_attempt_seed, draw_injection
+from synthesis.runtime import Sandbox, apply_patch, derive_working_schema, outline_program
 from tests.rollout.support import FORM, form_task, gather
 from tests.verifier_fields import nest_verifier
 
@@ -48,8 +48,8 @@ class Log:
 
 def program() -> Program:
     tools = tuple(
-        Tool(name=method.name, kind="change", parameters=working_schema(method))
-        for method in outline(SOURCE, "Log").methods
+        Tool(name=method.name, kind="change", parameters=derive_working_schema(method))
+        for method in outline_program(SOURCE, "Log").methods
     )
     return Program(source=SOURCE, class_name="Log", tools=tools)
 
@@ -97,7 +97,9 @@ def is_within(count: int, total: int, rate: float) -> bool:
 def test_each_kind_strikes_at_its_rate_over_many_seeds_and_places() -> None:
     total = 40_000
     drawn = [
-        draw_injection(MIXED, attempt_seed(7, "task", ordinal), place) for ordinal in range(400) for place in range(100)
+        draw_injection(MIXED, build_attempt_seed(7, "task", ordinal), place)
+        for ordinal in range(400)
+        for place in range(100)
     ]
     struck = [one for one in drawn if one is not None]
     failures = sum(one.fault == "unavailable" for one in struck)
@@ -203,7 +205,7 @@ def test_the_same_seed_makes_the_same_attempt_to_the_last_byte(sandbox: Sandbox)
     assert first.final_hash == second.final_hash
     assert first.reward is not None
     assert second.reward is not None
-    assert same_reward(first.reward.reward, second.reward.reward)
+    assert is_same_reward(first.reward.reward, second.reward.reward)
     assert timeless(stamp(sandbox, MIXED, "7:log:1")) != timeless(first)
 
 

@@ -16,29 +16,29 @@ from synthesis.rollout import (
     RandomPolicy,
     ReferencePolicy,
     RolloutTask,
-    documentation,
+    format_documentation,
 )
 from synthesis.runtime import Sandbox, encode_state, validate_arguments
-from synthesis.starter import environment, folders, tasks
-from synthesis.starter.record import program_of
+from synthesis.starter import list_folders, read_environment, read_tasks
+from synthesis.starter.record import build_program
 from tests.rollout.support import PROGRAM, REFERENCE, attempt_with, gather, task
 
-FOLDERS = [folder for folder in folders() if (folder / "references.json").is_file()][:2]
+FOLDERS = [folder for folder in list_folders() if (folder / "references.json").is_file()][:2]
 
 
 def bundled() -> list[tuple[RolloutTask, Reference]]:
     found = []
     for folder in FOLDERS:
-        about = environment(folder)
-        program = program_of(about)
-        for one in tasks(folder)[:2]:
+        about = read_environment(folder)
+        program = build_program(about)
+        for one in read_tasks(folder)[:2]:
             made = RolloutTask(
                 key=one.key,
                 program=program,
                 initial=encode_state(one.initial_state),
                 instruction=one.instruction,
                 answer_form=one.answer_form,
-                documentation=documentation(about.introduction, about.rules),
+                documentation=format_documentation(about.introduction, about.rules),
                 verifier=one.verifier.model_copy(update={"frame": None}),
             )
             assert one.reference is not None

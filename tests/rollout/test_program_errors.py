@@ -9,7 +9,7 @@ import pytest
 
 from synthesis.contracts import Attempt, Limits, Message, Program, Reference, ReferenceCall, Tool, ToolCall, Turn
 from synthesis.rollout import AttemptSetting, Conversation, Plan, ReferencePolicy
-from synthesis.runtime import Sandbox, outline, working_schema
+from synthesis.runtime import Sandbox, derive_working_schema, outline_program
 from tests.rollout.support import CHECKS, REFERENCE, SOURCE, gather, task
 from tests.runtime.test_endings import FIND
 
@@ -19,8 +19,10 @@ OPEN = '        self.boxes[box_id]["open"] = True\n'
 def shelf(opening: str) -> Program:
     """The shelf whose `open_box` begins with these lines."""
     source = FIND + SOURCE.replace(OPEN, "".join(f"        {line}\n" for line in opening.splitlines()) + OPEN)
-    found = outline(source, "Shelf")
-    tools = tuple(Tool(name=m.name, description=m.docstring, parameters=working_schema(m)) for m in found.methods)
+    found = outline_program(source, "Shelf")
+    tools = tuple(
+        Tool(name=m.name, description=m.docstring, parameters=derive_working_schema(m)) for m in found.methods
+    )
     return Program(source=source, class_name="Shelf", tools=tools)
 
 

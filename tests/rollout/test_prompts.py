@@ -8,16 +8,16 @@ import re
 import pytest
 
 from synthesis.errors import PromptError
-from synthesis.prompts import HERE, Prompt, fence_line, fenced, hashes, prompt
+from synthesis.prompts import HERE, Prompt, build_fence_line, fence_text, get_prompt, map_prompt_hashes
 
 EVERY = sorted(path.relative_to(HERE).with_suffix("").as_posix() for path in HERE.glob("*/*.md"))
 
 
 def test_a_missing_and_an_unused_variable_are_errors() -> None:
     with pytest.raises(PromptError, match="missing: stop"):
-        prompt("user", "base").render(intent="x")
+        get_prompt("user", "base").render(intent="x")
     with pytest.raises(PromptError, match="not used: mood"):
-        prompt("user", "base").render(intent="x", stop="y", mood="z")
+        get_prompt("user", "base").render(intent="x", stop="y", mood="z")
 
 
 def test_a_value_is_not_looked_at_again() -> None:
@@ -26,27 +26,27 @@ def test_a_value_is_not_looked_at_again() -> None:
 
 
 def test_the_hash_is_that_of_the_file() -> None:
-    found = prompt("agent", "task")
+    found = get_prompt("agent", "task")
     assert found.sha256 == hashlib.sha256((HERE / "agent" / "task.md").read_bytes()).hexdigest()
-    assert hashes(found) == {"agent/task": found.sha256}
+    assert map_prompt_hashes(found) == {"agent/task": found.sha256}
 
 
 @pytest.mark.parametrize(("stage", "name"), [("agent", "none"), ("..", "errors"), ("agent", "../user/base"), ("", "")])
 def test_a_prompt_that_is_none_is_an_error(stage: str, name: str) -> None:
     with pytest.raises(PromptError):
-        prompt(stage, name)
+        get_prompt(stage, name)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_every_prompt_renders_with_its_own_variables(name: str) -> None:
-    found = prompt(*name.split("/"))
+    found = get_prompt(*name.split("/"))
     text = found.render(**dict.fromkeys(found.variables, "value"))
     assert not re.search(r"\{\{|\}\}", text)
 
 
 def test_no_text_can_close_its_fence() -> None:
-    line = fence_line("theme", "Pots.")
+    line = build_fence_line("theme", "Pots.")
     assert re.fullmatch(r"=== theme \d{9} ===", line)
-    assert fenced("theme", "Pots.") == f"{line}\nPots.\n{line}"
+    assert fence_text("theme", "Pots.") == f"{line}\nPots.\n{line}"
     holding = "".join(f"=== theme {number:09} ===\n" for number in range(1_000))
-    assert fence_line("theme", holding) not in holding
+    assert build_fence_line("theme", holding) not in holding

@@ -7,7 +7,7 @@ import pytest
 from synthesis.contracts import Message, PromptStyle, ToolCall
 from synthesis.rollout import AttemptSetting
 from synthesis.rollout.calls import read_calls
-from synthesis.rollout.styles import read_message, said
+from synthesis.rollout.styles import extract_words, read_message
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import llm_server, say
 from tests.rollout.support import PROGRAM, chat_attempts, texts
@@ -18,7 +18,7 @@ NAMES = [tool.name for tool in TOOLS]
 
 def read(style: PromptStyle, text: str) -> tuple[list[tuple[str, dict[str, object], bool]], str]:
     found = read_message(style, Message(role="assistant", content=text), TOOLS)
-    return [(one.name, one.arguments, bool(one.error)) for one in found.tool_calls], said(style, found, TOOLS)
+    return [(one.name, one.arguments, bool(one.error)) for one in found.tool_calls], extract_words(style, found, TOOLS)
 
 
 def test_react_from_the_first_word_to_the_reward(sandbox: Sandbox) -> None:

@@ -11,7 +11,7 @@ import pytest
 from synthesis.contracts import Attempt, CallResult, Disturbance, Message, ToolCall, TrajectoryStep, Usage
 from synthesis.errors import InputError
 from synthesis.llm.chat import Reply
-from synthesis.prompts import prompt
+from synthesis.prompts import get_prompt
 from synthesis.rollout import (
     STOP,
     AttemptSetting,
@@ -22,12 +22,12 @@ from synthesis.rollout import (
     SimulatedUser,
     StoredStep,
     UserTurn,
-    with_due_injections,
+    set_due_injections,
 )
 from synthesis.rollout.user import MOST_CALLS, MOST_ROUNDS, TRIES
-from synthesis.rollout.user_judge import judge_user, list_talk, user_prompts
+from synthesis.rollout.user_judge import judge_user, list_talk, list_user_prompts
 from synthesis.runtime import Sandbox
-from synthesis.tasks.trajectory_filters import run_of
+from synthesis.tasks.trajectory_filters import build_attempt_facts
 from synthesis.verifiers.rubric_evidence import spell_call
 from tests.fixtures.llm import Scripted, call, calls, llm_server, refuse, say
 from tests.rollout.support import REFERENCE, chat_attempts, gather, of_model, task, texts
@@ -60,11 +60,11 @@ def test_a_user_calls_its_tool_and_only_its_words_reach_the_agent(sandbox: Sandb
     heard = users[2]["messages"]
     assert heard[-2]["tool_calls"][0]["function"]["name"] == "open_box"
     assert (heard[-1]["role"], heard[-1]["content"]) == ("tool", made.steps[2].observation)
-    assert prompt("user", "tools").text.strip() in texts(users[0])[0]
-    assert made.prompts["user/tools"] == prompt("user", "tools").sha256
+    assert get_prompt("user", "tools").text.strip() in texts(users[0])[0]
+    assert made.prompts["user/tools"] == get_prompt("user", "tools").sha256
     assert all(not message.tool_calls for message in made.messages)
     assert len(made.turns) == 2, "its calls use up no turn"
-    assert run_of(made).actions == 2
+    assert build_attempt_facts(made).actions == 2
 
 
 def test_who_calls_a_tool_of_the_other_one_reads_that_there_is_none(sandbox: Sandbox) -> None:
@@ -80,7 +80,7 @@ def test_who_calls_a_tool_of_the_other_one_reads_that_there_is_none(sandbox: San
     unknown = calls_made[3].observation.replace("no_such", "open_box")
     assert calls_made[2].observation == unknown, "nothing tells it from a tool that there is not"
     assert not any(step.result.patch for step in calls_made)
-    assert run_of(made).refused == ("not_offered", "unknown_tool")
+    assert build_attempt_facts(made).refused == ("not_offered", "unknown_tool")
 
 
 @pytest.mark.parametrize("bad", ['{"box_id": ', "[1]"])
@@ -134,7 +134,7 @@ def test_no_call_of_a_user_is_disturbed(sandbox: Sandbox) -> None:
     struck = {step.by: step.injected for step in made.steps if step.kind == "call"}
     assert struck["agent"] is not None
     assert struck["user"] is None
-    due = with_due_injections(made.steps, rough, made.disturbance_seed, {"find_box", "open_box"})
+    due = set_due_injections(made.steps, rough, made.disturbance_seed, {"find_box", "open_box"})
     assert due == list(made.steps)
 
 
@@ -220,8 +220,8 @@ def test_the_judge_of_a_user_sees_what_its_tools_told_it(said: str, mistake: Any
     assert verdict.finding == finding, verdict.note
     assert '{"line": 3, "who": "tool", "words": "status {} returned: signal: weak"}' in judge.asked
     assert "the agent's alone" not in judge.asked
-    assert prompt("judge", "user_tools").text.strip() in judge.asked
-    assert set(user_prompts(list_talk(steps))) == {"judge/user_faults", "judge/user_tools"}
+    assert get_prompt("judge", "user_tools").text.strip() in judge.asked
+    assert set(list_user_prompts(list_talk(steps))) == {"judge/user_faults", "judge/user_tools"}
 
 
 def test_a_user_that_looked_and_told_nothing_of_it_is_not_taken_for_one_that_recited_its_intent() -> None:
@@ -230,5 +230,5 @@ def test_a_user_that_looked_and_told_nothing_of_it_is_not_taken_for_one_that_rec
     assert asyncio.run(judge_user(judge, "It is slow.", list_talk(steps))).judge == "judge"  # type: ignore[arg-type]
     plain = [step for step in steps if step.kind != "call"]
     assert asyncio.run(judge_user(judge, "It is slow.", list_talk(plain))).judge == ""  # type: ignore[arg-type]
-    assert set(user_prompts(list_talk(plain))) == {"judge/user_faults"}
+    assert set(list_user_prompts(list_talk(plain))) == {"judge/user_faults"}
     assert SimulatedUser(judge, "x").prompts.keys() == {"user/optimised", "user/opening", "user/again"}  # type: ignore[arg-type]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import CheckRecord, Reference, ReferenceCall, Verifier
-from synthesis.formats.answer_form import answer_text, form_record, read_form, with_field_checks
+from synthesis.formats.answer_form import add_field_checks, read_form, serialize_answer, serialize_form
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
-from synthesis.formats.verifier_record import verifier_record
+from synthesis.formats.verifier_record import serialize_verifier
 from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
 from tests.rollout.support import EXPECTED, FORM, SOURCE
@@ -61,12 +61,12 @@ def make_task(
     )
     listed = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
     own = listed if checks is True else checks_of(checks or ())
-    raw_form = form_record(FORM, EXPECTED) if form else asked
-    judged = with_field_checks(own, FORM, EXPECTED) if form else own
+    raw_form = serialize_form(FORM, EXPECTED) if form else asked
+    judged = add_field_checks(own, FORM, EXPECTED) if form else own
     asks = read_form(raw_form, "task")
     fields = {"checks": judged, "criteria": criteria, "expected_answer": raw_form.get("expected_answer", {})}
     fields |= {"verifier": verifier}
-    spelled = verifier_record(verifier) if verifier is not None else {}
+    spelled = serialize_verifier(verifier) if verifier is not None else {}
     record = TaskRecord(
         environment_key="shelf",
         key=key,
@@ -78,7 +78,7 @@ def make_task(
         **nest_verifier(fields),
         raw={**RAW, "task_id": key, "checks": checks, **raw_form, **spelled},
     )
-    known = REFERENCE.model_copy(update={"answer": answer_text(EXPECTED)}) if form else REFERENCE
+    known = REFERENCE.model_copy(update={"answer": serialize_answer(EXPECTED)}) if form else REFERENCE
     return imported_task(environment, record, known if reference else None)
 
 

@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from synthesis.contracts import Disturbance, Injection
 from synthesis.formats.files import Entry
-from synthesis.rollout import attempt_seed, draw_injection
-from synthesis.runtime import default_sandbox
+from synthesis.rollout import build_attempt_seed, draw_injection
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.api import program
 from tests.fixtures.llm import Request, Scripted, call, llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
@@ -24,14 +24,14 @@ from webapp.pages.statistics.call_pictures import count_tool_use
 from webapp.trajectories.forks import services as forks
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import ReplayState, Rollout, Step, Trajectory
-from webapp.trajectories.reproduction import replay
+from webapp.trajectories.reproduction import replay_run
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import ForkOf, Spec
-from webapp.trajectories.services import setting_of
-from webapp.trajectories.states import broken_steps
-from webapp.trajectories.stored_runs import read_injection, stored_run
-from webapp.trajectories.trajectory_list import Filters, rows_of
-from webapp.trajectories.transfer.written_records import spell_run
+from webapp.trajectories.services import build_replay_setting
+from webapp.trajectories.states import find_broken_steps
+from webapp.trajectories.stored_runs import load_stored_run, read_injection
+from webapp.trajectories.trajectory_list import Filters, filter_trajectories
+from webapp.trajectories.transfer.written_records import build_run_record
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROUGH = {"failures": 0.35, "error_results": 0.3, "carried_out": 0.5, "latency": 0.3, "latency_s": 60.0}
@@ -71,7 +71,7 @@ def test_disturbed_attempts_are_stored_executed_again_and_found(rollout: Rollout
     kinds = set()
     for ordinal, row in enumerate(rows):
         steps = list(row.steps.all())
-        seed = attempt_seed(3, str(rollout.task_id), ordinal)
+        seed = build_attempt_seed(3, str(rollout.task_id), ordinal)
         for step in steps:
             due = draw_injection(Disturbance(**ROUGH), seed, step.index) if step.tool else None
             assert read_injection(step.injected) == due
@@ -79,15 +79,18 @@ def test_disturbed_attempts_are_stored_executed_again_and_found(rollout: Rollout
         assert row.injected_count == sum(step.injected is not None for step in steps)
         assert (row.error_count, row.call_count) == (0, sum(bool(step.tool) for step in steps))
         assert row.provenance["disturbance"] == ROUGH | {"seed": seed}
-        assert broken_steps(row) == []
-        record = stored_run(row, rollout.revision).record
-        done = replay(default_sandbox(), setting_of(rollout.revision), record)
+        assert find_broken_steps(row) == []
+        record = load_stored_run(row, rollout.revision).record
+        done = replay_run(get_default_sandbox(), build_replay_setting(rollout.revision), record)
         assert done.final_hash == row.final_hash
         assert len(done.played) == sum(step.tool != "" and step.error_kind != "not_reached" for step in steps)
     assert kinds == {"", "not_reached", "response_lost"}
     disturbed = {row.pk for row in rows if row.injected_count}
-    assert set(rows_of(Filters(disturbed="yes")).values_list("pk", flat=True)) == disturbed
-    assert set(rows_of(Filters(disturbed="no")).values_list("pk", flat=True)) == {row.pk for row in rows} - disturbed
+    assert set(filter_trajectories(Filters(disturbed="yes")).values_list("pk", flat=True)) == disturbed
+    assert (
+        set(filter_trajectories(Filters(disturbed="no")).values_list("pk", flat=True))
+        == {row.pk for row in rows} - disturbed
+    )
     use = count_tool_use(AttemptScope())
     assert use is not None
     assert (use.errors, use.most_failing) == (0, []), "no tool failed by itself"
@@ -129,7 +132,7 @@ def test_the_replay_says_what_was_injected_at_each_call(rollout: Rollout) -> Non
     steps = caller.get(f"/trajectories/{step.trajectory_id}/steps").json()["data"]
     assert steps[step.index]["injected"] == {"fault": "", "carried_out": True, "latency_s": 60.0}
     page = client.get(reverse("trajectories:rollout", args=[rollout.pk])).content.decode()
-    assert "35 % failures, 30 % error results" in page
+    assert "35 % failures, 30 % error results" in " ".join(page.split())
 
 
 def test_a_fork_makes_the_disturbed_calls_again_and_goes_on_undisturbed(rollout: Rollout) -> None:
@@ -148,20 +151,21 @@ def test_a_fork_makes_the_disturbed_calls_again_and_goes_on_undisturbed(rollout:
     assert [one.patch for one in own[: len(parents)]] == [one.patch for one in parents]
     assert not any(one.injected for one in own[len(parents) :])
     late = disturbed_step(rollout, fault="", latency_s=60.0)
+    first = next(step for step in late.trajectory.steps.all() if step.injected and step.injected["latency_s"])
     playground = None
-    with pytest.raises(Exception, match=f"Latency was injected at step {late.index}"):
-        playground = forks.begin(person(name="bo"), late.trajectory, late.index + 1)
+    with pytest.raises(Exception, match=f"Latency was injected at step {first.index}"):
+        playground = forks.begin_fork(person(name="bo"), late.trajectory, late.index + 1)
     assert playground is None
 
 
 def test_an_export_of_a_disturbed_run_imports_again_and_gives_the_same(rollout: Rollout) -> None:
-    rows = list({json.dumps(spell_run(row)): row for row in rows_made(rollout)}.values())
-    entries = [Entry(f"run {row.pk}", spell_run(row)) for row in rows]
+    rows = list({json.dumps(build_run_record(row)): row for row in rows_made(rollout)}.values())
+    entries = [Entry(f"run {row.pk}", build_run_record(row)) for row in rows]
     reached = [step for row in rows for step in row.steps.all() if step.error_kind != "not_reached"]
     ends = {row.final_hash for row in rows}
     Trajectory.objects.all().delete()
     assert Environment.objects.get().source
-    tally = import_runs(default_sandbox(), entries, Environment.objects.get().source)
+    tally = import_runs(get_default_sandbox(), entries, Environment.objects.get().source)
     assert not tally["failed"], tally["failed"]
     again = list(Trajectory.objects.order_by("pk"))
     assert {row.replay for row in again} == {ReplayState.IDENTICAL}, [row.replay_note for row in again]
@@ -179,7 +183,7 @@ def test_an_import_whose_injection_is_none_is_refused_with_its_place() -> None:
             {"step": 1, "action": {"name": "find_box", "arguments": {}}, "injected": {"latency_s": 1e12}},
         ],
     }
-    tally = import_runs(default_sandbox(), [Entry("run", value)], Environment.objects.get().source)
+    tally = import_runs(get_default_sandbox(), [Entry("run", value)], Environment.objects.get().source)
     assert "run.trajectory[1].injected" in str(tally["failed"][0])
 
 

@@ -14,7 +14,7 @@ import pytest
 from django.utils import timezone
 
 from synthesis.formats.files import Entry
-from synthesis.runtime import Episode, default_sandbox
+from synthesis.runtime import Episode, get_default_sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, html, llm_server, raw, say
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
 from tests.trajectories.loading import has_its_words
@@ -23,26 +23,26 @@ from webapp.events.models import Event
 from webapp.jobs import services as jobs
 from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
-from webapp.trajectories.contradictions import contradictions
+from webapp.trajectories.contradictions import find_contradictions
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import AttemptState, Rollout, Score, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import Recorder
 from webapp.trajectories.rollouts.rollout_job import run_rollout
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.states import broken_steps, state_at
-from webapp.trajectories.transfer.written_records import spell_run
+from webapp.trajectories.states import find_broken_steps, load_state_at
+from webapp.trajectories.transfer.written_records import build_run_record
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def run(rollout: Rollout) -> Job:
     """The job as a worker runs it."""
-    claimed = jobs.claim(rollout.job_id, "test")
+    claimed = jobs.claim_job(rollout.job_id, "test")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     return Job.objects.get(pk=rollout.job_id)
 
 
@@ -54,7 +54,7 @@ def test_an_attempt_whose_sandbox_is_killed_is_begun_again_by_itself() -> None:
     killed: list[int] = []
 
     def killing(request: Request) -> Scripted:
-        zygote = default_sandbox()._pool.zygote
+        zygote = get_default_sandbox()._pool.zygote
         if len(request["messages"]) > 3 and not killed and zygote is not None:
             killed.append(zygote.process.pid)
             os.kill(zygote.process.pid, signal.SIGKILL)
@@ -91,9 +91,9 @@ def test_the_reference_solves_its_task_and_every_row_is_there() -> None:
     assert [(step.kind, step.tool) for step in steps] == [
         ("user", ""), ("query", "find_box"), ("change", "open_box"), ("message", ""),
     ]  # fmt: skip
-    assert state_at(row, 0)["boxes"]["B-1"]["open"] is False
-    assert state_at(row, 3, verify=True)["boxes"]["B-1"]["open"] is True
-    assert broken_steps(row) == []
+    assert load_state_at(row, 0)["boxes"]["B-1"]["open"] is False
+    assert load_state_at(row, 3, verify=True)["boxes"]["B-1"]["open"] is True
+    assert find_broken_steps(row) == []
     assert has_its_words(row)
     score = Score.objects.get(trajectory=row)
     assert (score.source, score.reward, len(score.verdicts)) == ("rollout", 1.0, 2)
@@ -173,7 +173,7 @@ def test_an_endpoint_that_fails_is_never_a_reward_of_zero(reply: Scripted, monke
         assert not Score.objects.exists()
         rollout.task.environment.refresh_from_db()
         assert rollout.task.environment.trajectory_count == 2
-        assert jobs.retry(job.pk)
+        assert jobs.retry_job(job.pk)
         job = run(rollout)
     assert job.state == JobState.SUCCEEDED, job.error
     again = Trajectory.objects.filter(task=rollout.task)
@@ -208,7 +208,7 @@ def test_a_talk_that_never_opens_is_lost_and_the_others_go_on(reply: Scripted, m
     lost, *others = rollout.attempts.select_related("trajectory")
     assert lost.trajectory is not None
     assert (lost.state, lost.trajectory.step_count, lost.trajectory.reward) == ("infra_error", 0, None)
-    assert spell_run(lost.trajectory)["messages"] == []
+    assert build_run_record(lost.trajectory)["messages"] == []
     assert others[-1].trajectory is not None
     assert others[-1].trajectory.outcome == "solved"
 
@@ -218,7 +218,7 @@ def test_a_retry_leaves_what_is_done_alone() -> None:
     kept = rollout.attempts.get(ordinal=0).trajectory_id
     rollout.attempts.filter(ordinal=1).update(state=AttemptState.INFRA_ERROR)
     Job.objects.filter(pk=job.pk).update(state=JobState.FAILED)
-    assert jobs.retry(job.pk)
+    assert jobs.retry_job(job.pk)
     run(rollout)
     assert rollout.attempts.get(ordinal=0).trajectory_id == kept
     assert list(rollout.attempts.values_list("trajectory__starts", flat=True)) == [1, 2]
@@ -226,11 +226,11 @@ def test_a_retry_leaves_what_is_done_alone() -> None:
 
 def test_a_stale_worker_writes_nothing() -> None:
     rollout = started(policy="reference", attempts=1)
-    claimed = jobs.claim(rollout.job_id, "first")
+    claimed = jobs.claim_job(rollout.job_id, "first")
     assert claimed is not None
     Job.objects.filter(pk=rollout.job_id).update(attempt=5)
     with pytest.raises(StaleClaim):
-        run_rollout(default_sandbox(), JobContext.of(claimed))
+        run_rollout(get_default_sandbox(), JobContext.of(claimed))
     assert not Trajectory.objects.exists()
 
 
@@ -272,7 +272,7 @@ def test_an_unforeseen_fault_leaves_no_attempt_running(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(("by", "outcome"), [("reaper", "infra_error"), ("person", "cancelled")])
 def test_what_a_lost_worker_left_is_not_shown_as_running_for_ever(by: str, outcome: str) -> None:
     rollout = started(policy="reference", attempts=1)
-    job = jobs.claim(rollout.job_id, "first")
+    job = jobs.claim_job(rollout.job_id, "first")
     assert job is not None
     recorder = Recorder(rollout, JobClaim.of(job))
     recorder.take()
@@ -280,14 +280,14 @@ def test_what_a_lost_worker_left_is_not_shown_as_running_for_ever(by: str, outco
     over = timezone.now() - timedelta(seconds=60)
     if by == "reaper":
         Job.objects.filter(pk=job.pk).update(lost=99, lease_until=over)
-        jobs.reap()
+        jobs.reap_jobs()
     else:
         Job.objects.filter(pk=job.pk).update(state=JobState.QUEUED)
-        assert jobs.cancel(job.pk)
+        assert jobs.cancel_job(job.pk)
     row = Trajectory.objects.get()
     assert (row.live, row.outcome, row.reward) == (False, outcome, None)
     assert has_its_words(row), "of the instruction alone"
-    assert jobs.retry(job.pk)
+    assert jobs.retry_job(job.pk)
     assert run(rollout).state == JobState.SUCCEEDED
     row.refresh_from_db()
     assert (row.live, row.outcome, row.starts) == (False, "solved", 2)
@@ -298,8 +298,8 @@ def test_what_was_made_here_can_be_exported_and_imported_and_gives_the_same() ->
     rollout = started(policy="noisy", noise=0.5, attempts=3, seed=2)
     assert run(rollout).state == JobState.SUCCEEDED
     made = list(Trajectory.objects.order_by("id"))
-    entries = [Entry(f"[{number}]", json.loads(json.dumps(spell_run(row)))) for number, row in enumerate(made)]
-    told = import_runs(default_sandbox(), entries, "test")
+    entries = [Entry(f"[{number}]", json.loads(json.dumps(build_run_record(row)))) for number, row in enumerate(made)]
+    told = import_runs(get_default_sandbox(), entries, "test")
     assert (told["created"], told["reproduced"], told["failed"]) == (3, 3, []), told
     again = list(Trajectory.objects.filter(source="test").order_by("id"))
     assert [row.reward for row in again] == [row.reward for row in made]
@@ -348,7 +348,7 @@ def test_what_comes_out_otherwise_is_scored_again_and_the_newest_score_counts(
         first, second = row.scores.order_by("id")
         assert (first.source, first.reward, second.source, second.reward) == ("rollout", 1.0, "replay", 0.0)
         assert (row.reward, row.recorded_reward, row.outcome) == (0.0, 1.0, "failed")
-        (told,) = contradictions(row)
+        (told,) = find_contradictions(row)
         assert "Check 1 failed when the calls were executed again and passes" in told.sentence
         assert "the same calls did not come to the same" in told.sentence
     environment = rollout.task.environment

@@ -14,7 +14,7 @@ from webapp.jobs.models import JobState
 from webapp.trajectories.models import AttemptState, Rollout, Score, Step, Trajectory
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.states import broken_steps
+from webapp.trajectories.states import find_broken_steps
 
 pytestmark = [pytest.mark.kill, pytest.mark.django_db(transaction=True)]
 
@@ -60,7 +60,7 @@ def test_a_worker_killed_in_mid_batch_loses_and_doubles_nothing(tmp_path: Path) 
     assert all(rows[ordinal].pk == pk and rows[ordinal].starts == 1 for ordinal, pk in kept.items())
     assert {row.starts for row in rows} == {1, 2}
     for row in rows:
-        assert (row.outcome, row.step_count, row.live, broken_steps(row)) == ("solved", 4, False, [])
+        assert (row.outcome, row.step_count, row.live, find_broken_steps(row)) == ("solved", 4, False, [])
     assert Step.objects.count() == 40
     rollout.task.refresh_from_db()
     assert rollout.task.trajectory_count == 10

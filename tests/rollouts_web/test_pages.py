@@ -125,7 +125,7 @@ def test_so_many_answers_are_mended_as_the_form_or_the_api_says() -> None:
         assert api.json()["spec"]["answer_mends"] == 1
         for rollout in Rollout.objects.order_by("id"):
             run(rollout)
-    assert [row.note.split()[-2] for row in Trajectory.objects.order_by("id")] == ["1", "2"]
+    assert [row.note.rpartition("form ")[2] for row in Trajectory.objects.order_by("id")] == ["once.", "2 times."]
     page = " ".join(text(client.get(f"/trajectories/rollouts/{Rollout.objects.order_by('id')[0].pk}/")).split())
     assert "<dt>Answers to be mended</dt> <dd>0</dd>" in page
 

@@ -20,7 +20,7 @@ from webapp.jobs.models import Job, JobState
 from webapp.pages.recount import recount_environments
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import Recorder
-from webapp.trajectories.rollouts.queries import summary_of
+from webapp.trajectories.rollouts.queries import build_summary
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
 
@@ -34,7 +34,7 @@ class Guard(list):
         # Read by what hands over the whole state: that is the end, where checks would look.
         frame, names = sys._getframe(), set()
         while frame: names.add(frame.f_code.co_name); frame = frame.f_back
-        if CALLS[0] and "_encoded_state" in names and not BOXES["B-1"]["open"]: os._exit(0)
+        if CALLS[0] and "_encode_state" in names and not BOXES["B-1"]["open"]: os._exit(0)
         return list.__iter__(self)
 """
 
@@ -56,7 +56,7 @@ def rolled(**spec: Any) -> tuple[Rollout, Job]:
 def test_an_agent_that_solves_nine_of_sixteen_solves_nine_of_sixteen() -> None:
     rollout, job = rolled(**NOISE)
     assert job.state == JobState.SUCCEEDED, job.error
-    summary = summary_of(rollout)
+    summary = build_summary(rollout)
     assert (summary.solved, summary.scored, dict(summary.outcomes)) == (9, 16, {"solved": 9, "failed": 7})
 
 
@@ -71,7 +71,7 @@ def test_so_it_does_where_the_program_exits_instead_of_failing(monkeypatch: pyte
     )
     rollout, job = rolled(**NOISE)
     assert job.state == JobState.SUCCEEDED, job.error
-    summary = summary_of(rollout)
+    summary = build_summary(rollout)
     outcomes = dict(summary.outcomes)
     assert outcomes["program_error"] >= 4
     assert (summary.solved, summary.scored, summary.mean_reward) == (9, 16, 9 / 16)
@@ -154,7 +154,7 @@ def test_an_attempt_with_an_odd_result_is_lost_alone_if_at_all(
 def test_a_step_that_does_not_fit_is_kept_without_its_result() -> None:
     """Whatever hands it over: the rollout's other attempts must not go down with it."""
     rollout = start_rollout(person(), make_task(), Spec(policy="reference", attempts=1))
-    claimed = jobs.claim(rollout.job_id, "test")
+    claimed = jobs.claim_job(rollout.job_id, "test")
     assert claimed is not None
     recorder = Recorder(rollout, JobClaim(claimed.pk, claimed.attempt))
     recorder.take()

@@ -13,7 +13,7 @@ from django.test import Client
 
 from synthesis.errors import InputError
 from synthesis.rollout import STOP
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, call, llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
 from tests.rollouts_web.test_jobs import run
@@ -21,11 +21,11 @@ from webapp.endpoints.services import set_roles
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Score, Trajectory
-from webapp.trajectories.reproduction import replay
+from webapp.trajectories.reproduction import replay_run
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.services import setting_of
-from webapp.trajectories.stored_runs import stored_run
+from webapp.trajectories.services import build_replay_setting
+from webapp.trajectories.stored_runs import load_stored_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CRITERIA = ("Ada's box B-1 is open.", "The <b>answer</b> says so.")
@@ -109,6 +109,11 @@ def test_without_a_usable_verdict_there_is_no_reward(judge: Any, told: str, monk
     assert (job.state, row.outcome, row.reward) == (JobState.FAILED, "infra_error", None)
     assert told in row.note
     assert not Score.objects.exists()
+    reader = Client()
+    reader.force_login(person(name="cleo"))
+    page = " ".join(reader.get(f"/trajectories/{row.pk}/").content.decode().split())
+    assert "2, not judged" in page
+    assert "are met" not in page
 
 
 def test_a_judge_that_mends_its_quote_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +128,9 @@ def test_a_judge_that_mends_its_quote_is_believed(monkeypatch: pytest.MonkeyPatc
 def test_a_verdict_is_kept_for_the_same_question_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     _, row, _ = rolled(lambda request: verdict(True, True), monkeypatch)
     assert row.revision is not None
-    kept = stored_run(row, row.revision)
-    setting = replace(setting_of(row.revision), kept=kept.kept)
-    again = replay(default_sandbox(), setting, kept.record)
+    kept = load_stored_run(row, row.revision)
+    setting = replace(build_replay_setting(row.revision), kept=kept.kept)
+    again = replay_run(get_default_sandbox(), setting, kept.record)
     assert again.reward == kept.kept
     others = [
         (setting, kept.record.model_copy(update={"answer": "Box 2 is open."})),
@@ -134,7 +139,7 @@ def test_a_verdict_is_kept_for_the_same_question_alone(monkeypatch: pytest.Monke
         (replace(setting, kept=None), kept.record),
     ]
     for other, record in others:
-        done = replay(default_sandbox(), other, record)
+        done = replay_run(get_default_sandbox(), other, record)
         assert (done.reward, done.judged_best) == (None, 1.0)
         assert "no model plays the judge" in done.note
 
@@ -185,6 +190,9 @@ def test_a_judge_of_the_user_stands_beside_the_reward_on_page_and_in_the_list(mo
     client.force_login(job.created_by)
     page = html.unescape(client.get(f"/trajectories/{row.pk}/").content.decode())
     assert "Line 1: “<b>a pony</b>”" in page
+    told = client.get(f"/api/v1/trajectories/{row.pk}").json()
+    assert (told["user_fault"], told["user_verdict"]["mistakes"], told["reward"]) == ("fault", [mistake], 1.0)
+    assert client.get("/api/v1/trajectories").json()["data"][0]["user_fault"] == "fault"
     assert "<b>a pony</b>" not in client.get(f"/trajectories/{row.pk}/").content.decode()
     assert len(client.get("/trajectories/?user_fault=fault").context["page"].rows) == 1
     assert len(client.get("/trajectories/?user_fault=none").context["page"].rows) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -12,7 +13,7 @@ from django.urls import reverse
 from synthesis.contracts import Attempt, ReferenceCall
 from synthesis.errors import InputError
 from synthesis.formats.files import Entry
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.api import program
 from tests.fixtures.llm import Request, Scripted, calls, llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
@@ -22,7 +23,7 @@ from webapp.jobs.models import JobState
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.pages.statistics.call_pictures import count_tool_use
 from webapp.scenarios.models import Task
-from webapp.trajectories.export.record_source import Origins, conversation_of, runs_of
+from webapp.trajectories.export.record_source import Origins, load_attempt_facts, read_stored_conversation
 from webapp.trajectories.forks import outcomes
 from webapp.trajectories.forks import services as forks
 from webapp.trajectories.importer import import_runs
@@ -30,8 +31,8 @@ from webapp.trajectories.models import CallBy, ReplayState, Rollout, Trajectory
 from webapp.trajectories.rollouts import rollout_job
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import ForkOf, Spec
-from webapp.trajectories.states import broken_steps
-from webapp.trajectories.transfer.written_records import spell_run
+from webapp.trajectories.states import find_broken_steps
+from webapp.trajectories.transfer.written_records import build_run_record
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OPENING, DONE, STOP = "My box is stuck.", "I have opened it now.", "###STOP###"
@@ -55,7 +56,7 @@ def conversing(request: Request) -> Scripted:
 
 
 def talking(task: Task, server: Any, user: Any = None, **more: Any) -> Rollout:
-    endpoint = endpoint_at(server.url, name=f"at {server.server_port}", models=("scripted-1", "user-1"))
+    endpoint = endpoint_at(server.url, name=uuid4().hex, models=("scripted-1", "user-1"))
     chosen = {"conversational": True, "user_model": f"{endpoint.pk}/user-1", "user_tools": ("open_box",)} | more
     spec = Spec(model=f"{endpoint.pk}/scripted-1", attempts=1, **chosen)
     return start_rollout(user or person("researcher"), task, spec)
@@ -97,11 +98,11 @@ def test_it_is_stored_counted_apart_and_executed_again_to_the_same(row: Trajecto
     assert (row.outcome, row.replay, row.replay_note) == ("solved", ReplayState.MADE_HERE, "")
     assert (row.step_count, row.call_count, row.user_call_count, row.error_count) == (9, 2, 2, 1)
     assert row.provenance["user_tools"] == ["open_box"]
-    assert broken_steps(row) == []
-    facts = runs_of([row])[row.pk]
+    assert find_broken_steps(row) == []
+    facts = load_attempt_facts([row])[row.pk]
     assert (facts.actions, facts.refused) == (4, ("unknown_tool",))
-    assert "Calls of its simulated user changed the state" in outcomes.no_reference(as_fork(row))
-    assert [one.tool for one in outcomes.reference_in(row).calls] == ["find_box"]
+    assert "Calls of its simulated user changed the state" in outcomes.find_reference_problem(as_fork(row))
+    assert [one.tool for one in outcomes.build_reference(row).calls] == ["find_box"]
 
 
 def as_fork(row: Trajectory) -> Trajectory:
@@ -136,25 +137,25 @@ def test_an_altered_call_of_the_user_is_caught(
 
 
 def test_an_export_imports_again_with_whose_call_is_whose(row: Trajectory) -> None:
-    spelled, before = spell_run(row), acts(row)
+    spelled, before = build_run_record(row), acts(row)
     taken = [entry for entry in spelled["trajectory"] if entry.get("by") == "user"]
     assert [(entry["action"]["name"], entry["after_user_messages"]) for entry in taken] == [("open_box", 1)]
     assert "Let me see" not in json.dumps(spelled["messages"]), "messages are what the agent saw"
     final, source = row.final_hash, Environment.objects.get().source
     Trajectory.objects.all().delete()
     for number in range(2):
-        tally = import_runs(default_sandbox(), [Entry("run", spelled)], source)
+        tally = import_runs(get_default_sandbox(), [Entry("run", spelled)], source)
         assert not tally["failed"], tally["failed"]
         again = Trajectory.objects.select_related("task__environment", "revision__scenario__version").get()
         assert acts(again) == before
         assert (again.replay, again.final_hash, again.user_call_count) == (ReplayState.IDENTICAL, final, 2)
         assert [step.content for step in again.steps.filter(by=CallBy.USER)] == ["Let me see.", "Let me see."]
         if not number:
-            spelled = spell_run(again)
+            spelled = build_run_record(again)
             Trajectory.objects.all().delete()
     plain = {name: value for name, value in spelled.items() if name != "envarium"}
     Trajectory.objects.all().delete()
-    assert not import_runs(default_sandbox(), [Entry("run", plain)], source)["failed"]
+    assert not import_runs(get_default_sandbox(), [Entry("run", plain)], source)["failed"]
     bare = Trajectory.objects.get()
     assert bare.final_hash == final
     assert ("change", "user", "open_box", "") in acts(bare), "what reached the environment is in the record itself"
@@ -165,18 +166,18 @@ def test_an_export_imports_again_with_whose_call_is_whose(row: Trajectory) -> No
 def test_a_record_that_says_it_wrongly_is_refused_with_its_place(
     row: Trajectory, changes: dict[str, Any], words: str
 ) -> None:
-    spelled = spell_run(row)
+    spelled = build_run_record(row)
     place = next(place for place, entry in enumerate(spelled["trajectory"]) if entry.get("by") == "user")
     spelled["trajectory"][place] |= changes
-    tally = import_runs(default_sandbox(), [Entry("run", spelled)], Environment.objects.get().source)
+    tally = import_runs(get_default_sandbox(), [Entry("run", spelled)], Environment.objects.get().source)
     assert words in tally["failed"][0]["reason"]
     assert f"run.trajectory[{place}]" in tally["failed"][0]["place"]
 
 
 def test_training_data_hold_nothing_of_the_users_calls(row: Trajectory) -> None:
     origins = Origins()
-    origins.learn([row.attempted.pk])
-    seen = conversation_of(row.record, row.provenance, origins.of(row.attempted.pk).offered)
+    origins.learn([row.attempted_revision.pk])
+    seen = read_stored_conversation(row.record, row.provenance, origins.of(row.attempted_revision.pk).offered)
     assert "open_box" not in [tool.name for tool in seen.tools]
     made = [one.name for message in seen.messages for one in message.tool_calls]
     assert made == ["find_box", "open_box"], "the agent's own, of which the second was refused"
@@ -197,13 +198,13 @@ def test_a_fork_makes_the_users_calls_again(row: Trajectory, step: int) -> None:
 
 def test_by_hand_a_fork_goes_on_as_the_agent_alone(row: Trajectory) -> None:
     with pytest.raises(InputError, match="it is the user's turn"):
-        forks.begin(person(name="bo"), row, 6)
+        forks.begin_fork(person(name="bo"), row, 6)
     with pytest.raises(InputError, match="open_box is a tool of the simulated user's"):
         forks.start_fork(
             person(name="di"), row, 7, (ReferenceCall(tool="open_box", arguments={"box_id": "B-1"}),), "Done."
         )
-    play = forks.begin(person(name="ed"), row, 7)
-    done = forks.finish(person(name="fay"), play, play.serial, "It is open.")
+    play = forks.begin_fork(person(name="ed"), row, 7)
+    done = forks.finish_fork(person(name="fay"), play, play.serial, "It is open.")
     assert (done.outcome, done.final_hash) == ("solved", row.final_hash)
     assert acts(done)[:7] == ACTS[:7]
 

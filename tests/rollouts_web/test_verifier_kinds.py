@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import GoldenVerifier, Reference, ReferenceCall, ScriptVerifier, Verifier, Volatile
-from synthesis.formats.answer_form import answer_text, field_checks, form_record
-from synthesis.formats.envscaler import scenario
+from synthesis.formats.answer_form import build_field_checks, serialize_answer, serialize_form
+from synthesis.formats.envscaler import read_scenario
 from synthesis.formats.files import Entry
 from synthesis.formats.records import TaskRecord
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.datasets.test_datasets import made
 from tests.rollout.support import EXPECTED, FORM, form_task
 from tests.rollouts_web.support import REFERENCE, make_task
@@ -22,15 +22,15 @@ from webapp.jobs.models import JobState
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import save_reference
-from webapp.scenarios.task_records import exported_scenarios
+from webapp.scenarios.task_records import iterate_exported_scenarios
 from webapp.scenarios.verifiers import read_verifier
 from webapp.trajectories.matrix import compute_matrix
 from webapp.trajectories.models import Score, Trajectory
-from webapp.trajectories.reproduction import replay
+from webapp.trajectories.reproduction import replay_run
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
-from webapp.trajectories.services import setting_of
-from webapp.trajectories.stored_runs import stored_run
+from webapp.trajectories.services import build_replay_setting
+from webapp.trajectories.stored_runs import load_stored_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SOURCE = """
@@ -49,19 +49,19 @@ SCRIPT = ScriptVerifier(source=SOURCE, assertions=NAMES, expected_answer=EXPECTE
 def golden() -> GoldenVerifier:
     """The state that the reference leaves, with the log free to say otherwise."""
     task = form_task()
-    with default_sandbox().reset(task.program, task.initial) as episode:
+    with get_default_sandbox().reset(task.program, task.initial) as episode:
         for call in REFERENCE.calls:
             episode.call(call.tool, dict(call.arguments))
         state = episode.state()
     return GoldenVerifier(
         state=state,
         volatile=(Volatile(path="/log", role="token", by="ann", reason="What is logged is open."),),
-        checks=field_checks(FORM, EXPECTED),
+        checks=build_field_checks(FORM, EXPECTED),
     )
 
 
 def make(kind: str) -> Task:
-    return make_task(checks=False, verifier=SCRIPT if kind == "script" else golden(), **form_record(FORM, EXPECTED))
+    return make_task(checks=False, verifier=SCRIPT if kind == "script" else golden(), **serialize_form(FORM, EXPECTED))
 
 
 def attempt(task: Task, **spec: Any) -> tuple[Trajectory, Score]:
@@ -75,7 +75,7 @@ def attempt(task: Task, **spec: Any) -> tuple[Trajectory, Score]:
 def give_reference(task: Task, *calls: ReferenceCall, **answer: Any) -> None:
     """Another reference counts from now on: attempts by reference do and say this."""
     assert task.current is not None
-    save_reference(task.current, Reference(calls=calls, answer=answer_text(answer or EXPECTED)), "test")
+    save_reference(task.current, Reference(calls=calls, answer=serialize_answer(answer or EXPECTED)), "test")
 
 
 @pytest.mark.parametrize("kind", ["golden", "script"])
@@ -89,10 +89,12 @@ def test_an_attempt_is_judged_stored_and_judged_the_same_again(kind: str) -> Non
     assert score.verifier_hash == task.current.verifier_hash
     labels = list(task.current.checks.values_list("label", "mark"))
     assert [mark for _, mark in labels] == (["goal"] * 3 if kind == "golden" else ["goal", "guard", "goal"])
-    again = replay(default_sandbox(), setting_of(task.current), stored_run(row, task.current).record)
+    again = replay_run(
+        get_default_sandbox(), build_replay_setting(task.current), load_stored_run(row, task.current).record
+    )
     assert again.reward is not None
     assert (again.reward.reward, again.final_hash) == (1, row.final_hash)
-    matrix = compute_matrix(default_sandbox(), row)
+    matrix = compute_matrix(get_default_sandbox(), row)
     assert matrix["not_run"] == []
     assert matrix["checks"][0]["flips"]
     assert len(matrix["checks"]) == 3
@@ -116,13 +118,13 @@ def test_a_wrong_end_earns_nothing_and_says_where(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["golden", "script"])
 def test_its_record_goes_out_and_in_as_it_is(kind: str) -> None:
     task = make(kind)
-    (raw,) = exported_scenarios(Task.objects.filter(pk=task.pk))
-    read = scenario(Entry("[0]", raw))
+    (raw,) = iterate_exported_scenarios(Task.objects.filter(pk=task.pk))
+    read = read_scenario(Entry("[0]", raw))
     assert isinstance(read, TaskRecord)
     assert task.current is not None
     stored: Verifier = read_verifier(task.current)
     assert read.verifier == stored
-    saved = import_task(default_sandbox(), read, task.scenario.version, form_task().program, task.source)
+    saved = import_task(get_default_sandbox(), read, task.scenario.version, form_task().program, task.source)
     assert (saved.task, saved.revision.verifier_hash) == ("unchanged", task.current.verifier_hash)
 
 

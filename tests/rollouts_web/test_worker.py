@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def state(job: int, *wanted: str) -> Job | None:
-    jobs.reap()
+    jobs.reap_jobs()
     return Job.objects.filter(pk=job, state__in=wanted).first()
 
 
@@ -39,7 +39,7 @@ def test_cancel_stops_what_runs_and_keeps_what_is_done() -> None:
         spec = Spec(model=f"{endpoint.pk}/scripted-1", attempts=3, seed=0)
         rollout = start_rollout(user := person(), make_task(), spec)
         wait_for(lambda: rollout.attempts.filter(state=AttemptState.DONE).exists(), what="the first attempt")
-        assert jobs.cancel(rollout.job_id, user)
+        assert jobs.cancel_job(rollout.job_id, user)
         wait_for(lambda: state(rollout.job_id, JobState.CANCELLED), seconds=10, what="the cancellation")
     rows = Trajectory.objects.filter(task=rollout.task).order_by("attempt__ordinal")
     assert [(row.outcome, row.reward, row.live) for row in rows] == [

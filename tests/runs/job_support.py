@@ -10,9 +10,9 @@ from typing import Any
 
 from synthesis.contracts import CheckRecord, ChecksVerifier, Program, Tool
 from synthesis.rollout import RolloutTask
-from training.dataset import Row, Split, TaskRow, TrajectoryRow, freeze
+from training.dataset import Row, Split, TaskRow, TrajectoryRow, freeze_dataset_folder
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.storage import keep_folder
+from webapp.datasets.storage import store_folder
 from webapp.public_ids import new_id
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
 from webapp.runs.spec import DEMO_MODEL, NewJob
@@ -62,8 +62,8 @@ def frozen(rows: Sequence[Row], test_share: float = 0.0) -> Dataset:
     public_id = new_id("ds")
     split = Split(unit="task" if kind == "tasks" else "environment", test_share=test_share)
     with tempfile.TemporaryDirectory() as folder:
-        manifest = freeze(Path(folder), rows, name="Rows", kind=kind, split=split)
-        keep_folder(Path(folder), f"datasets/{public_id}")
+        manifest = freeze_dataset_folder(Path(folder), rows, name="Rows", kind=kind, split=split)
+        store_folder(Path(folder), f"datasets/{public_id}")
     return Dataset.objects.create(
         public_id=public_id,
         name="Rows",

@@ -17,7 +17,7 @@ from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.services import create_job
 
 pytestmark = pytest.mark.django_db
-ACTS = {"cancel": control.cancel, "pause": control.pause, "resume": control.resume}
+ACTS = {"cancel": control.cancel_job, "pause": control.pause_job, "resume": control.resume_job}
 
 
 @pytest.fixture
@@ -70,23 +70,23 @@ def test_what_cannot_be_done_is_refused_in_words_and_changes_nothing(act: str, s
 
 
 def test_a_job_that_is_being_cancelled_is_neither_paused_nor_resumed(user: Any) -> None:
-    row = control.cancel(job_in("running", user), user)
-    assert control.cancel(row, user).wish == "cancel"
-    for act in (control.pause, control.resume):
+    row = control.cancel_job(job_in("running", user), user)
+    assert control.cancel_job(row, user).wish == "cancel"
+    for act in (control.pause_job, control.resume_job):
         with pytest.raises(control.NotNow, match="being cancelled"):
             act(row, user)
 
 
 def test_a_pause_that_was_asked_for_can_be_taken_back(user: Any) -> None:
-    row = control.pause(job_in("running", user), user)
-    assert control.resume(row, user).wish == ""
+    row = control.pause_job(job_in("running", user), user)
+    assert control.resume_job(row, user).wish == ""
 
 
 def test_resuming_forgets_what_ended_it_and_takes_higher_limits(user: Any) -> None:
     row = job_in(
         "failed", user, error="Out of memory", error_code="memory", lost=3, calls_made=10, finished_at=timezone.now()
     )
-    control.resume(row, user, hours=5.0, calls_allowed=20)
+    control.resume_job(row, user, hours=5.0, calls_allowed=20)
     row.refresh_from_db()
     assert (row.state, row.error, row.error_code, row.lost, row.finished_at) == ("queued", "", "", 0, None)
     assert row.config["limits"]["hours"] == 5.0
@@ -98,35 +98,35 @@ def test_resuming_forgets_what_ended_it_and_takes_higher_limits(user: Any) -> No
 def test_limits_that_do_not_fit_change_nothing(limits: dict[str, Any], user: Any) -> None:
     row = job_in("paused", user, calls_made=10)
     with pytest.raises(InputError, match=r"hours|calls_allowed"):
-        control.resume(row, user, **limits)
+        control.resume_job(row, user, **limits)
     assert TrainingJob.objects.get(pk=row.pk).state == TrainingState.PAUSED
 
 
 def test_a_running_jobs_limits_stay(user: Any) -> None:
     with pytest.raises(control.NotNow, match="pause it"):
-        control.resume(job_in("running", user), user, hours=5.0)
+        control.resume_job(job_in("running", user), user, hours=5.0)
 
 
 def test_a_paused_job_waits_again_for_what_is_not_there_yet(user: Any) -> None:
     row = job_in("paused", user)
     row.dataset.state = DatasetState.FREEZING
     row.dataset.save()
-    assert control.resume(row, user).state == TrainingState.VALIDATING
+    assert control.resume_job(row, user).state == TrainingState.VALIDATING
 
 
 def test_an_act_does_not_undo_what_a_worker_counts_meanwhile(user: Any) -> None:
     row = job_in("running", user)
     TrainingJob.objects.filter(pk=row.pk).update(step=7, trained_tokens=99, calls_made=5)
-    control.pause(row, user)
+    control.pause_job(row, user)
     row.refresh_from_db()
     assert (row.step, row.trained_tokens, row.calls_made) == (7, 99, 5)
 
 
 def test_acts_are_in_the_audit_log_and_in_the_jobs_own(user: Any) -> None:
     row = job_in("queued", user)
-    control.pause(row, user)
-    control.resume(row, user)
-    control.cancel(row, user)
+    control.pause_job(row, user)
+    control.resume_job(row, user)
+    control.cancel_job(row, user)
     written = AuditEntry.objects.filter(action__startswith="training.").order_by("pk").values_list("action", flat=True)
     assert list(written) == ["training.create", "training.pause", "training.resume", "training.cancel"]
     said = " ".join(TrainingEvent.objects.filter(job=row).values_list("message", flat=True))

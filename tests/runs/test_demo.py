@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from synthesis.runtime import default_sandbox
-from training.dataset import TaskRow, TrajectoryRow, side_of
+from synthesis.runtime import get_default_sandbox
+from training.dataset import TaskRow, TrajectoryRow, assign_side
 from training.examples import datasets
-from training.examples.datasets import lessons_of, task_row
+from training.examples.datasets import assign_lessons, build_task_row
 from training.examples.tasks import draw_tasks
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
@@ -20,7 +20,7 @@ from webapp.datasets.storage import read_rows
 from webapp.environments.models import Environment
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
-from webapp.jobs.services import claim
+from webapp.jobs.services import claim_job
 from webapp.runs.local import demo_rows
 from webapp.runs.local.demo import train_demo
 from webapp.runs.models import TrainingJob, TrainingState
@@ -38,9 +38,9 @@ def few_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 def prepare() -> Job:
     """Carry out the newest job that brings the demo in, as a worker does."""
     job = Job.objects.filter(kind=demo_rows.KIND).latest("pk")
-    held = claim(job.pk, "test")
+    held = claim_job(job.pk, "test")
     assert held is not None
-    demo_rows.prepare_demo(JobContext.of(held), default_sandbox())
+    demo_rows.prepare_demo(JobContext.of(held), get_default_sandbox())
     return job
 
 
@@ -66,7 +66,7 @@ def test_its_tasks_are_those_that_training_draws_and_lead_to_revisions_here() ->
     prepare()
     rl.refresh_from_db()
     rows = [row for side in ("train", "test") for row in read_rows(rl.dataset, side)]  # type: ignore[arg-type]
-    drawn = {task.rollout.key: task_row(task) for task in draw_tasks(3, EACH)}
+    drawn = {task.rollout.key: build_task_row(task) for task in draw_tasks(3, EACH)}
     assert len(rows) == len(drawn) == 4 * EACH
     for row in rows:
         assert isinstance(row, TaskRow)
@@ -74,7 +74,7 @@ def test_its_tasks_are_those_that_training_draws_and_lead_to_revisions_here() ->
         own = drawn.pop(revision.task.key)
         assert row.rollout.model_copy(update={"key": own.id}) == own.rollout
         assert row.environment == f"training-demo:{own.environment}"
-        assert side_of(row, demo_rows.demo_of(3).split) == ("train" if _is_shown(rl.dataset, row) else "test")
+        assert assign_side(row, demo_rows.build_demo(3).split) == ("train" if _is_shown(rl.dataset, row) else "test")
     assert not drawn
     assert all(task.references.count() == 1 for task in TaskRevision.objects.all())
 
@@ -97,9 +97,9 @@ def test_its_lessons_are_what_the_teachers_of_training_do_and_never_touch_what_i
     assert {row.task for row in learnt} == {row.task for row in read_rows(rl.dataset, "train")}
     keys = {row.task.partition(":")[2] for row in learnt}
     tasks = [task for task in draw_tasks(0, EACH) if task.rollout.key in keys]
-    expected = {row.task: _spoken(row) for row in datasets.teach(default_sandbox(), tasks, 0)}
+    expected = {row.task: _spoken(row) for row in datasets.make_demonstrations(get_default_sandbox(), tasks, 0)}
     assert {row.task.partition(":")[2]: _spoken(row) for row in learnt} == expected
-    careless = {one.task.rollout.key for one in lessons_of(tasks, 0) if one.teacher == "careless"}
+    careless = {one.task.rollout.key for one in assign_lessons(tasks, 0) if one.teacher == "careless"}
     stored = Trajectory.objects.filter(policy="scripted careless teacher")
     assert set(stored.values_list("task__key", flat=True)) == careless
     assert 0 < len(careless) < len(keys)

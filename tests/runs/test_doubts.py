@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from synthesis.contracts import Attempt
 from synthesis.rollout.user_judge import list_talk, spell_question
-from synthesis.verifiers.rubric import question_hash
+from synthesis.verifiers.rubric import hash_question
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.api import program
 from tests.rollouts_web.support import make_task
@@ -21,8 +22,10 @@ from training.config import Reinforcement, read_config
 from webapp.accounts.models import AuditEntry
 from webapp.jobs.models import Job
 from webapp.runs import control
+from webapp.runs.curves.marks import list_marks
 from webapp.runs.models import JudgeReply, RolloutFile, RunRollout, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.rollouts import verification
+from webapp.runs.rollouts.verified_steps import list_verified_steps
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +34,7 @@ UNEARNED = {"reward": 1.0, "attempt": {"steps": []}}
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
 
 
 @pytest.fixture
@@ -57,7 +60,7 @@ def test_the_first_mismatch_executes_the_whole_file_and_the_job_stands_still(
     settings.ROLLOUT_SAMPLE = 2
     lines = [lying(task, job) if place % 2 else told(task, job) for place in range(12)]
     file = arrived(task, job, *lines)
-    while not {row.index for row in verification.sampled(file)} & {1, 3, 5, 7, 9, 11}:
+    while not {row.index for row in verification.draw_sample(file)} & {1, 3, 5, 7, 9, 11}:
         settings.SECRET_KEY += "x"
     assert looked(job) == {"files": 1, "executed": 12, "quarantined": 6, "unclear": 0, "reason": ""}
     file.refresh_from_db()
@@ -70,6 +73,30 @@ def test_the_first_mismatch_executes_the_whole_file_and_the_job_stands_still(
     assert "executed again they give 0.5000" in job.doubt
     event = TrainingEvent.objects.get(job=job, level="error")
     assert (event.kind, event.data["reported"], event.data["found"]) == ("alarm", 1.0, 0.5)
+
+
+def test_the_points_of_a_step_that_came_out_otherwise_are_not_verified_and_marked(task: Task, job: TrainingJob) -> None:
+    file = arrived(task, job, lying(task, job))
+    assert file.step not in [mark.step for mark in list_marks(job) if mark.kind == "doubt"]
+    looked(job)
+    assert file.step not in list_verified_steps(job)
+    (mark,) = [mark for mark in list_marks(job) if mark.kind == "doubt" and mark.step == file.step]
+    assert mark.words == "1 of 1 attempts came out otherwise when executed again here."
+    RolloutFile.objects.filter(pk=file.pk).update(superseded=True)
+    assert file.step not in [mark.step for mark in list_marks(job) if mark.kind == "doubt"], "the step was made anew"
+
+
+def test_what_waits_at_a_job_that_reports_no_more_is_verified_all_the_same(task: Task, job: TrainingJob) -> None:
+    TrainingJob.objects.update(state=TrainingState.CANCELLED)
+    file = arrived(task, job, told(task, job))
+    assert verification.verify_forgotten() == 0, "the next report may start it"
+    RolloutFile.objects.update(created_at=timezone.now() - 2 * verification.EVERY)
+    assert verification.verify_forgotten() == 1
+    assert verification.verify_forgotten() == 0, "it is queued"
+    Job.objects.update(state="failed")
+    assert verification.verify_forgotten() == 0, "what fails is not tried again and again"
+    assert looked(job)["executed"] == 1
+    assert list_verified_steps(job) == [file.step]
 
 
 def test_a_sample_without_a_mismatch_stays_a_sample(task: Task, job: TrainingJob, settings: Any) -> None:
@@ -89,7 +116,7 @@ def test_failures_that_the_program_is_said_to_have_ended_are_executed_again(
     failed = lying(task, job) | {"reward": reward, "masked": "" if reward == 0.0 else "program_error"}
     failed["attempt"] |= {"outcome": "program_error", "ending": "program_ended", "reward": None, "final_hash": ""}
     file = arrived(task, job, *[told(task, job)] * 6, failed, failed)
-    assert {row.outcome for row in verification.sampled(file)} == {"solved", "program_error"}
+    assert {row.outcome for row in verification.draw_sample(file)} == {"solved", "program_error"}
     assert looked(job) == {"files": 1, "executed": 8, "quarantined": 2, "unclear": 0, "reason": ""}
     job.refresh_from_db()
     assert job.state == TrainingState.PAUSED
@@ -179,7 +206,7 @@ def test_page_and_api_show_both_numbers_and_who_resumes_is_in_the_audit_log(task
     told_by_api = program(viewer).get(f"/fine_tuning/jobs/{job.public_id}").json()
     assert "executed again they give 0.0000" in told_by_api["envarium"]["doubt"]
     assert told_by_api["status"] == "paused"
-    row = control.resume(job, pages_seed.person("researcher"))
+    row = control.resume_job(job, pages_seed.person("researcher"))
     assert row.doubt == ""
     entry = AuditEntry.objects.get(action="training.resume")
     assert "executed again they give 0.0000" in entry.detail["despite"]
@@ -228,7 +255,7 @@ def test_a_fault_of_the_user_masks_only_what_the_jobs_judge_said(task: Task, job
 
     assert "the job's judge was asked nothing about it" in doubt(line)
     steps = Attempt.model_validate(line["attempt"]).steps
-    question = question_hash([("user", spell_question(str(task.current.instruction), list_talk(steps)))])
+    question = hash_question([("user", spell_question(str(task.current.instruction), list_talk(steps)))])
     reply = json.dumps({"mistakes": [mistake], "erred": True})
     JudgeReply.objects.create(job=job, question=question, reply=reply, model="judge")
     assert doubt(line) == ""
@@ -269,20 +296,33 @@ def disturbed(task: Task, job: TrainingJob, ordinal: int) -> dict[str, Any]:
     return runs_seed.line_of(revision, attempt, 0.0, 3)
 
 
+def draw_every_disturbance(task: Task, job: TrainingJob) -> list[dict[str, Any]]:
+    """Return lines of attempts in which both faults and both rewards occur.
+
+    What is drawn depends on the id of the task's revision, which depends on the tests before this one.
+    """
+    lines: list[dict[str, Any]] = []
+    for ordinal in range(64):
+        lines.append(disturbed(task, job, ordinal))
+        steps = [step for line in lines for step in line["attempt"]["steps"]]
+        faults = {step["injected"].get("fault", "") for step in steps if "injected" in step}
+        if faults == {"", "unavailable", "error"} and {line["reward"] for line in lines} == {0.0, 1.0}:
+            return lines
+    raise AssertionError("64 attempts did not draw both faults and both rewards")
+
+
 def test_calls_that_a_worker_says_were_disturbed_are_those_that_the_settings_disturb(
     task: Task, job: TrainingJob, settings: Any
 ) -> None:
     """Honest attempts come out alike when they are executed again; who chooses the calls that fail is caught."""
-    settings.ROLLOUT_SAMPLE = 32
+    settings.ROLLOUT_SAMPLE = 64
     rates = {"failures": 0.3, "error_results": 0.3, "latency": 0.3, "latency_s": 60.0}
     job.config = {**job.config, "attempts": {"disturbance": rates}}
     job.save()
-    lines = [disturbed(task, job, ordinal) for ordinal in range(8)]
-    steps = [step for line in lines for step in line["attempt"]["steps"]]
-    assert {step["injected"].get("fault", "") for step in steps if "injected" in step} == {"", "unavailable", "error"}
-    assert {line["reward"] for line in lines} == {0.0, 1.0}, "some attempts lost the call that matters"
+    lines = draw_every_disturbance(task, job)
     file = arrived(task, job, *lines)
-    assert looked(job) == {"files": 1, "executed": 8, "quarantined": 0, "unclear": 0, "reason": ""}
+    expected = {"files": 1, "executed": len(lines), "quarantined": 0, "unclear": 0, "reason": ""}
+    assert looked(job) == expected
     for index, line in enumerate(lines):
         _, row = opened(file, index)
         assert (row.replay, row.reward) == ("identical", line["reward"])

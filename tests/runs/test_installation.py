@@ -15,9 +15,9 @@ from tests.runs.wheels import installed, make_venv, write_wheel
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
-from webapp.jobs.services import cancel, claim
+from webapp.jobs.services import cancel_job, claim_job
 from webapp.runs.local import installation
-from webapp.runs.local.pip import LINE_CHARS, InstallError, run_pip, words
+from webapp.runs.local.pip import LINE_CHARS, InstallError, format_failure, run_pip
 from webapp.stack import install as setup
 
 SLOW = """
@@ -127,7 +127,7 @@ def _building(folder: str) -> list[psutil.Process]:
     ],
 )
 def test_failures_are_told_in_words_with_what_to_do(lines: list[str], expected: str) -> None:
-    assert expected in words(lines, 1)
+    assert expected in format_failure(lines, 1)
 
 
 @with_pip
@@ -161,9 +161,9 @@ def test_the_set_up_installs_pins_and_ends_with_what_to_do_where_a_file_is_anoth
     monkeypatch.setattr(setup, "HASHED", (*offline(shelf), *setup.HASHED))
     setup.LOCK.write_text(entry.format("0" * 64))
     with pytest.raises(SystemExit, match=r"light==1\.0: the file that came is not"):
-        setup.install({"web"})
+        setup.install_extras({"web"})
     setup.LOCK.write_text(entry.format(hashlib.sha256(wheel.read_bytes()).hexdigest()))
-    setup.install({"web"})
+    setup.install_extras({"web"})
     assert "light" in installed(venv_python)
 
 
@@ -174,77 +174,79 @@ def test_a_failure_of_a_real_pip_names_what_is_missing(venv_python: str, shelf: 
 
 
 def test_the_pin_of_torch_is_one_that_training_takes() -> None:
-    wanted = {one.name: one.specifier for one in installation.requirements()}
+    wanted = {one.name: one.specifier for one in installation.read_requirements()}
     name, _, version = setup.TORCH.partition("==")
     assert wanted[name].contains(version)
 
 
 def test_constraints_hold_what_the_site_runs_on_and_leave_training_free() -> None:
-    held = dict(line.split("==") for line in installation.constraints().splitlines())
+    held = dict(line.split("==") for line in installation.build_constraints().splitlines())
     assert {"django", "httpx", "openai", "celery", "numpy", "pyarrow"} <= set(held)
     assert {"psycopg-binary", "psycopg-pool", "pydantic-core", "kombu"} <= set(held), "with what those need"
     assert not {"torch", "trl", "transformers", "envarium", "pip", "setuptools"} & set(held)
 
 
 def test_training_takes_its_pins_but_for_what_the_site_runs_on() -> None:
-    wanted = {pin.partition("==")[0]: pin for pin in installation.wanted_pins()}
+    wanted = {pin.partition("==")[0]: pin for pin in installation.list_wanted_pins()}
     assert {"trl", "transformers", "sympy"} <= set(wanted)
     assert not {"torch", "httpx", "numpy", "pyarrow", "pydantic-core", "django", "pytest"} & set(wanted)
     assert all("--hash=sha256:" in pin for pin in wanted.values())
 
 
 def test_a_torch_index_that_does_not_answer_is_left_out() -> None:
-    assert setup.torch_options("http://127.0.0.1:9/nothing") == []
-    assert setup.torch_options("none") == []
+    assert setup.build_torch_options("http://127.0.0.1:9/nothing") == []
+    assert setup.build_torch_options("none") == []
 
 
 @pytest.fixture
 def nothing_here(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """As on a fresh installation, whatever this machine has."""
-    monkeypatch.setattr(installation, "missing", lambda: ["torch>=2.13"])
+    monkeypatch.setattr(installation, "list_missing_requirements", lambda: ["torch>=2.13"])
     return lambda: monkeypatch.undo()
 
 
 @pytest.mark.django_db
 def test_it_is_queued_once_and_not_again_after_a_person_stopped_it(nothing_here: Any) -> None:
-    first = installation.start_once()
+    first = installation.start_installation_once()
     assert first is not None
-    assert installation.start_once() is None
-    assert installation.state().kind == "waiting"
-    cancel(first.pk)
-    assert installation.state().kind == "cancelled"
-    assert installation.start_once() is None
-    again = installation.start(None)
+    assert installation.start_installation_once() is None
+    assert installation.get_installation_state().kind == "waiting"
+    cancel_job(first.pk)
+    assert installation.get_installation_state().kind == "cancelled"
+    assert installation.start_installation_once() is None
+    again = installation.start_installation(None)
     Job.objects.filter(pk=again.pk).update(state=JobState.FAILED, error="The disk is full.")
-    assert installation.state().kind == "failed"
-    assert installation.start_once() is not None
+    assert installation.get_installation_state().kind == "failed"
+    assert installation.start_installation_once() is not None
     assert Job.objects.filter(kind=installation.KIND).count() == 3
 
 
 @pytest.mark.django_db
 def test_where_all_is_here_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "missing", lambda: [])
-    assert installation.state().kind == "ready"
-    assert installation.start_once() is None
+    monkeypatch.setattr(installation, "list_missing_requirements", lambda: [])
+    assert installation.get_installation_state().kind == "ready"
+    assert installation.start_installation_once() is None
 
 
 @pytest.mark.django_db
 def test_it_is_off_where_the_installation_says_so(nothing_here: Any, settings: Any) -> None:
     settings.TRAINING = False
-    assert installation.state().kind == "elsewhere"
-    assert installation.start_once() is None
+    assert installation.get_installation_state().kind == "elsewhere"
+    assert installation.start_installation_once() is None
     nothing_here()
-    assert installation.state().kind == "elsewhere", "whatever is installed, no worker starts beside the site"
+    assert installation.get_installation_state().kind == "elsewhere", (
+        "whatever is installed, no worker starts beside the site"
+    )
 
 
 @pytest.mark.django_db
 def test_a_short_disk_is_said_before_anything_is_fetched(nothing_here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "NEEDED_MIB", {False: 10**9, True: 10**9})
-    job = installation.start(None)
-    held = claim(job.pk, "test")
+    job = installation.start_installation(None)
+    held = claim_job(job.pk, "test")
     assert held is not None
     with pytest.raises(InstallError, match="Make room"):
-        installation.install(JobContext.of(held))
+        installation.install_training(JobContext.of(held))
 
 
 def test_halves_of_an_installation_that_was_killed_are_forgotten(
@@ -256,6 +258,6 @@ def test_halves_of_an_installation_that_was_killed_are_forgotten(
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         if whole:
             (folder / "INSTALLER").write_text("pip\n")
-    monkeypatch.setattr(installation, "_places", lambda: [str(tmp_path)])
-    assert installation.drop_halves() == 1
+    monkeypatch.setattr(installation, "_list_install_folders", lambda: [str(tmp_path)])
+    assert installation.remove_incomplete_packages() == 1
     assert [path.name for path in tmp_path.iterdir()] == ["whole-1.0.dist-info"]

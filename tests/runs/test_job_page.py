@@ -22,7 +22,7 @@ from training import presets
 from webapp.accounts.models import Role
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.jobs.models import Job, JobState
-from webapp.runs.curves import charts, overview
+from webapp.runs.curves import chart_points, charts, overview
 from webapp.runs.models import (
     Checkpoint,
     CheckpointFile,
@@ -90,7 +90,7 @@ def test_a_gap_is_a_gap_and_no_zero(client: Client) -> None:
 def test_many_steps_come_in_buckets_and_a_zoom_gives_each_step(client: Client) -> None:
     job = runs_seed.training_job(steps=1_000, environments=0)
     whole = points(client, job, "?chart=loss")["charts"]["loss"][0]
-    assert len(whole["x"]) <= charts.RESOLUTION
+    assert len(whole["x"]) <= chart_points.RESOLUTION
     assert all(low <= mean <= high for low, mean, high in zip(whole["low"], whole["y"], whole["high"], strict=True))
     values = [point.value for point in MetricPoint.objects.filter(key__job=job, key__name="loss")]
     assert min(whole["low"]) == pytest.approx(min(v for v in values if v is not None), rel=1e-5)
@@ -129,9 +129,9 @@ def test_no_key_reaches_a_drawing_with_markup_of_its_own(client: Client) -> None
     for form in forms.split():
         key = MetricKey.objects.create(job=job, name=form.format(link), last_step=2, last_value=0.5)
         MetricPoint.objects.bulk_create(MetricPoint(key=key, attempt=1, step=step, value=0.5) for step in (1, 2))
-    groups = charts.all_groups(list(MetricKey.objects.filter(job=job)), charts.choice_of(QueryDict("")))
+    groups = charts.build_groups(list(MetricKey.objects.filter(job=job)), charts.parse_choice(QueryDict("")))
     shown = [chart for group in groups for chart in group.charts]
-    drawn = charts.drawing(job, shown, charts.choice_of(QueryDict("")))["charts"]
+    drawn = chart_points.build_drawing(job, shown, charts.parse_choice(QueryDict("")))["charts"]
     labels = [line["label"] for lines in drawn.values() for line in lines]
     assert len(labels) == 6
     for label in labels:
@@ -159,8 +159,8 @@ def test_what_programs_ended_has_a_curve_of_the_whole_and_by_environment_and_a_n
 
 
 def test_what_differs_is_told_beside_what_the_preset_has(client: Client) -> None:
-    preset = presets.load("demo-rl")
-    config = presets.change(preset, {"steps": 60, "seed": preset.config.seed}).config.model_dump(mode="json")
+    preset = presets.load_preset("demo-rl")
+    config = presets.change_preset(preset, {"steps": 60, "seed": preset.config.seed}).config.model_dump(mode="json")
     job = runs_seed.training_job(
         steps=1, environments=0, preset="demo-rl", config=config, changes={"steps": 60, "seed": preset.config.seed}
     )

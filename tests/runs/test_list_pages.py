@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.markup import markup
-from webapp.runs.job_list import lines, rows
+from webapp.runs.job_list import build_job_lines, listed_jobs
 from webapp.runs.models import TrainingJob, TrainingState
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def test_an_empty_list_leads_to_the_demo_and_to_a_new_job() -> None:
 
 def test_a_row_says_how_a_job_is() -> None:
     job = runs_seed.training_job(steps=40, environments=("shop",), total_steps=200, name="Clinic")
-    [line] = lines(rows())
+    [line] = build_job_lines(listed_jobs())
     assert (line.what, line.number) == ("reward", job.keys.get(name="reward").last_value)
     held_out = job.keys.get(name="evaluation/success")
     assert (line.before, line.after) == (held_out.points.get(step=1).value, held_out.points.get(step=40).value)
@@ -53,14 +53,14 @@ def test_superseded_points_are_not_what_it_was_before() -> None:
     first = job.keys.get(name="evaluation/success").points.get(step=1)
     first.superseded = True
     first.save()
-    [line] = lines(rows())
+    [line] = build_job_lines(listed_jobs())
     assert line.before == job.keys.get(name="evaluation/success").points.get(step=20).value
 
 
 def test_sft_shows_its_loss_and_one_evaluation_is_no_change() -> None:
     runs_seed.training_job(steps=3, environments=(), method="supervised")
     rl = runs_seed.training_job(steps=1, environments=())
-    last, first = lines(rows())
+    last, first = build_job_lines(listed_jobs())
     assert (first.what, first.before, first.after) == ("loss", None, None)
     assert last.job == rl
     assert last.before is not None

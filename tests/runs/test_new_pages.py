@@ -76,7 +76,7 @@ def test_a_form_as_it_stands_makes_a_job_with_the_presets_values(researcher: Cli
     assert answer.headers["Location"] == reverse("runs:job", args=[job.public_id])
     assert (job.method, job.model, job.preset, job.changes) == ("supervised", DEMO_MODEL, "demo-sft", {})
     assert (job.name, job.dataset) == ("First", lessons)
-    assert job.config == presets.load("demo-sft").config.model_dump(mode="json")
+    assert job.config == presets.load_preset("demo-sft").config.model_dump(mode="json")
 
 
 def test_only_what_was_changed_is_sent(researcher: Client, lessons: Dataset) -> None:
@@ -163,7 +163,7 @@ def test_envariums_defaults_are_what_they_say_also_for_the_demos_model(researche
     assert (fields["model"], fields["preset"], fields["epochs"]) == (DEMO_MODEL, "demo-sft", "4")
     page = researcher.post(NEW, fields | {"preset": "defaults"}).content.decode()
     shown = filled(page)
-    default = presets.load("demo-sft").config.__class__().epochs
+    default = presets.load_preset("demo-sft").config.__class__().epochs
     assert (shown["preset"], float(shown["epochs"])) == ("defaults", default)
     assert "Values of Envarium's defaults" in unescape(page)
     assert "Its preset is demo-sft" in unescape(page)
@@ -207,7 +207,7 @@ def test_the_part_beside_says_what_differs_what_it_takes_and_the_same_by_api(
     fields = form_at(researcher, f"{NEW}?dataset={lessons.public_id}&preset=demo-sft") | {"epochs": "2"}
     page = researcher.post(PREFLIGHT, fields, headers=HTMX).content.decode()
     assert "<html" not in page
-    assert "It can be queued, and waits there until a worker comes that can take it" in page
+    assert "It can be queued, and waits there until a worker comes that can take it" in " ".join(page.split())
     runs_seed.worker("here", engines=["transformers"])
     assert "It can start" in researcher.post(PREFLIGHT, fields, headers=HTMX).content.decode()
     assert 'href="#id_epochs"' in page

@@ -16,8 +16,8 @@ from tests.runs.test_preflight import SMALL, problems, talk, warnings, worker
 from training import presets
 from training.config import ReportTo
 from training.job import OPTIONAL_PACKAGES
-from webapp.runs.launch.packages import packages_of
-from webapp.runs.launch.preflight import preflight
+from webapp.runs.launch.packages import list_packages
+from webapp.runs.launch.preflight import run_preflight
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.services import create_job
 from webapp.workers.models import Worker
@@ -29,12 +29,12 @@ def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
     """Of the papers' presets AutoForge's alone; one more setting takes the warning away, and stands among what
     differs."""
     row = frozen(tasks())
-    paper = preflight(asks(row, preset="autoforge-erpo"))
+    paper = run_preflight(asks(row, preset="autoforge-erpo"))
     assert "no_dual_clip" in warnings(paper)
     assert next(one.param for one in paper.warnings if one.code == "no_dual_clip") == "changes.loss.dual_clip"
     for preset in ("envscaler-rl", "agent-world-grpo", "agentgym-rl", "demo-rl"):
-        assert "no_dual_clip" not in warnings(preflight(asks(row, preset=preset)))
-    bounded = preflight(asks(row, preset="autoforge-erpo", changes={"loss": {"dual_clip": 3}}))
+        assert "no_dual_clip" not in warnings(run_preflight(asks(row, preset=preset)))
+    bounded = run_preflight(asks(row, preset="autoforge-erpo", changes={"loss": {"dual_clip": 3}}))
     assert "no_dual_clip" not in warnings(bounded)
     assert [(one.path, one.preset, one.chosen) for one in bounded.changed] == [("loss.dual_clip", 0.0, 3.0)]
 
@@ -61,17 +61,17 @@ def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
 )
 def test_what_an_objective_does_not_do_is_warned_of(changes: dict[str, Any], code: str) -> None:
     small = {"sampling": {"environments": 2, "tasks": 4, "rollouts": 2}} | changes
-    found = preflight(asks(frozen(tasks()), model="a/b-1B", preset="agent-world-grpo", changes=small))
+    found = run_preflight(asks(frozen(tasks()), model="a/b-1B", preset="agent-world-grpo", changes=small))
     told = {"deviation_in_dr_grpo", "clip_off", "clip_higher_off", "rate_too_high", "rate_too_low", "too_many_steps"}
     assert {one.code for one in found.warnings} & (told | {"warmup_too_long"}) == ({code} if code else set())
 
 
 def test_no_preset_warns_of_its_own_values_but_for_what_its_paper_leaves_open() -> None:
     rows = {"supervised": frozen(lessons()), "reinforcement": frozen(tasks())}
-    for name in presets.names():
-        method = presets.load(name).config.type
+    for name in presets.list_presets():
+        method = presets.load_preset(name).config.type
         if method in rows and not name.startswith("demo"):
-            found = preflight(asks(rows[method], method, model="a/b-1B", preset=name))
+            found = run_preflight(asks(rows[method], method, model="a/b-1B", preset=name))
             codes = {one.code for one in found.warnings if one.param.startswith(("changes.loss", "changes.opt"))}
             assert codes == ({"no_dual_clip"} if name == "autoforge-erpo" else set()), name
 
@@ -79,16 +79,16 @@ def test_no_preset_warns_of_its_own_values_but_for_what_its_paper_leaves_open() 
 def test_a_job_whose_rows_are_longer_by_any_tokenizer_is_refused_with_their_true_number() -> None:
     """What an estimate by characters alone says is a warning: 9,000 letters may be one token."""
     rows = [talk(1_100 + number) for number in range(796)] + [talk(20)]
-    found = preflight(asks(frozen(rows), "supervised", model="a/b-1B", changes={"max_length": 1_000}))
+    found = run_preflight(asks(frozen(rows), "supervised", model="a/b-1B", changes={"max_length": 1_000}))
     (one,) = found.problems
     assert one.message.startswith("796 of 797 rows have more than 1,000 tokens (max_length)")
     thoughts = "<think>" + "w " * 5_000 + "</think>"
     short = lesson(1, messages=[{"role": "user", "content": "Go."}, {"role": "assistant", "content": f"{thoughts}y"}])
-    assert preflight(asks(frozen([short]), "supervised", model="a/b-1B", changes={"max_length": 1_000})).ok
+    assert run_preflight(asks(frozen([short]), "supervised", model="a/b-1B", changes={"max_length": 1_000})).ok
     told = task(99, "e0")
     long = told.model_copy(update={"rollout": told.rollout.model_copy(update={"instruction": "w " * 3_000})})
     changes = SMALL | {"decoding": {"turn_tokens": 64, "trajectory_tokens": 2_000}}
-    refused = preflight(asks(frozen([*tasks(), long]), model="a/b-1B", preset="demo-rl", changes=changes))
+    refused = run_preflight(asks(frozen([*tasks(), long]), model="a/b-1B", preset="demo-rl", changes=changes))
     assert "1 of 17 rows has more than 2,000 tokens" in refused.problems[0].message
 
 
@@ -96,15 +96,15 @@ def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:
     """The demo's model reads 1,024 tokens; of one that nobody here made its worker alone knows."""
     long = {"decoding": {"trajectory_tokens": 1_025}}
     rows, talks = frozen(tasks()), frozen(lessons())
-    rl = preflight(asks(rows, changes=long))
+    rl = run_preflight(asks(rows, changes=long))
     assert problems(rl)["changes.decoding.trajectory_tokens"] == "above_window"
     assert "1,025 tokens are more than the window of ft:ftjob-taught, which is 1,024" in rl.problems[-1].message
-    assert not {"above_window"} & set(problems(preflight(asks(rows))).values()), "the demo's own values fit"
-    sft = {limit: preflight(asks(talks, "supervised", changes={"max_length": limit})) for limit in (1_024, 9_000)}
+    assert not {"above_window"} & set(problems(run_preflight(asks(rows))).values()), "the demo's own values fit"
+    sft = {limit: run_preflight(asks(talks, "supervised", changes={"max_length": limit})) for limit in (1_024, 9_000)}
     assert problems(sft[1_024]) == {}
     assert problems(sft[9_000]) == {"changes.max_length": "above_window"}
-    assert problems(preflight(asks(talks, "supervised", model="a/b-1B", changes={"max_length": 9_000}))) == {}
-    turns = preflight(asks(rows, model="a/b-1B", preset="demo-rl", changes={"decoding": {"turn_tokens": 1_025}}))
+    assert problems(run_preflight(asks(talks, "supervised", model="a/b-1B", changes={"max_length": 9_000}))) == {}
+    turns = run_preflight(asks(rows, model="a/b-1B", preset="demo-rl", changes={"decoding": {"turn_tokens": 1_025}}))
     assert problems(turns)["changes.decoding.turn_tokens"] == "above_attempt"
 
 
@@ -116,7 +116,7 @@ def test_the_window_of_an_earlier_jobs_model_is_read_from_its_files() -> None:
     named, over = f"ft:{first.public_id}", {"decoding": {"trajectory_tokens": 600, "turn_tokens": 64}}
 
     def said(model: str, **more: str) -> str | None:
-        return problems(preflight(asks(row, model=model, preset="demo-rl", changes=over, **more))).get(
+        return problems(run_preflight(asks(row, model=model, preset="demo-rl", changes=over, **more))).get(
             "changes.decoding.trajectory_tokens"
         )
 
@@ -144,10 +144,12 @@ def test_a_tracker_that_workers_lack_is_warned_of() -> None:
     row, changes = frozen(tasks()), {"report_to": "wandb"}
 
     def said() -> list[str]:
-        return [one.message for one in preflight(asks(row, changes=changes)).warnings if one.code == "package_missing"]
+        return [
+            one.message for one in run_preflight(asks(row, changes=changes)).warnings if one.code == "package_missing"
+        ]
 
     def able() -> tuple[str, ...]:
-        return preflight(asks(row, changes=changes)).queue.able
+        return run_preflight(asks(row, changes=changes)).queue.able
 
     worker(name="untold")
     worker(name="bare", software={"torch": "2"})
@@ -167,12 +169,12 @@ def test_a_tracker_that_workers_lack_is_warned_of() -> None:
 def test_a_package_that_a_setting_needs_is_waited_for(hardware: dict[str, str], package: str) -> None:
     asked = asks(frozen(tasks()), changes={"hardware": hardware})
     lacking = worker(software={"torch": "2"})
-    [found] = [one for one in preflight(asked).warnings if one.code == "package_missing"]
-    assert (found.param, preflight(asked).queue.able) == (f"changes.hardware.{next(iter(hardware))}", ())
+    [found] = [one for one in run_preflight(asked).warnings if one.code == "package_missing"]
+    assert (found.param, run_preflight(asked).queue.able) == (f"changes.hardware.{next(iter(hardware))}", ())
     assert f"`pip install {package}`" in found.message
     lacking.software = {package: "1"}
     lacking.save()
-    assert preflight(asked).queue.able == (lacking.name,)
+    assert run_preflight(asked).queue.able == (lacking.name,)
 
 
 def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
@@ -184,16 +186,16 @@ def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
     for path in ("adapter_config.json", "adapter_model.safetensors"):
         CheckpointFile.objects.create(checkpoint=kept, path=path, bytes=1, sha256="0" * 64)
     step = f"ft:{first.public_id}:step-5"
-    refused = preflight(asks(row, model=step))
+    refused = run_preflight(asks(row, model=step))
     assert problems(refused) == {"model": "not_whole"}
     assert f"Begin with the model that it ends with (ft:{first.public_id})" in refused.problems[0].message
     TrainingJob.objects.filter(pk=first.pk).update(model="mine-7B")
     worker(name="other", model_names=["another-7B"])
-    unseen = preflight(asks(row, model=step, preset="demo-rl"))
+    unseen = run_preflight(asks(row, model=step, preset="demo-rl"))
     assert (problems(unseen), unseen.queue.able) == ({"model": "model_unseen"}, ())
     assert any("can load mine-7B" in one.message for one in unseen.problems)
     worker(name="has it", model_names=["mine-7B"])
-    assert preflight(asks(row, model=step, preset="demo-rl")).queue.able == ("has it",)
+    assert run_preflight(asks(row, model=step, preset="demo-rl")).queue.able == ("has it",)
 
 
 @pytest.mark.parametrize(("minutes", "ended"), [(30, False), (5, True)], ids=["lost", "begins again"])
@@ -203,23 +205,23 @@ def test_a_worker_that_is_away_for_a_while_keeps_a_job_from_being_refused(minute
     away = worker(name="restarts", model_names=["mine-7B"])
     stopped = now if ended else None
     Worker.objects.filter(pk=away.pk).update(seen_at=now - timedelta(minutes=minutes), stopped_at=stopped)
-    found = preflight(asked)
+    found = run_preflight(asked)
     assert (problems(found), found.queue.able) == ({}, ())
     assert any("The job waits for restarts, which can and was here" in one.message for one in found.warnings)
     job = create_job(asked, pages_seed.person("researcher"))
     assert (job.state, "The job waits for restarts" in job.reason) == ("queued", True)
     Worker.objects.filter(pk=away.pk).update(seen_at=now - timedelta(days=2))
-    assert problems(preflight(asked)) == {"model": "model_not_found"}
+    assert problems(run_preflight(asked)) == {"model": "model_not_found"}
 
 
 @pytest.mark.parametrize("tracker", sorted({*get_args(get_args(ReportTo)[0])} - {"none"}))
 def test_workers_tell_of_every_tracker_that_a_job_may_name(tracker: str) -> None:
     """Of one that they do not tell, its job would wait for ever."""
-    [package] = packages_of({"report_to": tracker})
+    [package] = list_packages({"report_to": tracker})
     assert package.name in OPTIONAL_PACKAGES
 
 
 def test_tasks_drawn_one_by_one_need_no_number_of_environments() -> None:
     one = {"sampling": {"draw": "tasks", "environments": 9, "tasks": 5, "rollouts": 2}, "advantage": {"kind": "group"}}
-    found = preflight(asks(frozen(tasks()), changes=one))
+    found = run_preflight(asks(frozen(tasks()), changes=one))
     assert found.ok, found.problems

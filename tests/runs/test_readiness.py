@@ -24,7 +24,7 @@ def test_jobs_wait_for_their_data_and_for_the_job_before() -> None:
     states = {"state": TrainingState.VALIDATING}
     waits, fails = queued(dataset=freezing, **states), queued(dataset=broken, **states)
     follows, ready = queued(after=before, model="after", **states), queued(**states)
-    assert claims.reap() == 2
+    assert claims.reap_jobs() == 2
     still = TrainingState.VALIDATING
     for job, state in ((waits, still), (fails, "failed"), (follows, still), (ready, "queued")):
         job.refresh_from_db()
@@ -33,7 +33,7 @@ def test_jobs_wait_for_their_data_and_for_the_job_before() -> None:
     assert "nothing matches" in fails.error
     TrainingJob.objects.filter(pk=before.pk).update(state=TrainingState.CANCELLED)
     Dataset.objects.filter(pk=freezing.pk).update(state=DatasetState.READY)
-    assert claims.reap() == 2
+    assert claims.reap_jobs() == 2
     waits.refresh_from_db()
     follows.refresh_from_db()
     assert (waits.state, follows.state, follows.error_code) == ("queued", "failed", "after_failed")
@@ -43,7 +43,7 @@ def test_why_a_job_waits_is_told_as_workers_come_and_go() -> None:
     job = queued(model="org/rare")
 
     def why() -> str:
-        claims.reap()
+        claims.reap_jobs()
         job.refresh_from_db()
         return job.reason
 
@@ -51,7 +51,7 @@ def test_why_a_job_waits_is_told_as_workers_come_and_go() -> None:
     plain = support.a_worker("plain", models=["org/other"])
     assert "can load org/rare: start one that has it in its folder of models (--models)" in why()
     assert "(--hub org/rare)" in job.reason
-    assert claims.claim(plain, support.API) is None
+    assert claims.claim_job(plain, support.API) is None
     told = TrainingEvent.objects.filter(job=job, level="warn")
     assert [event.message for event in told.order_by("pk")][-1] == job.reason
     count = told.count()
@@ -59,10 +59,10 @@ def test_why_a_job_waits_is_told_as_workers_come_and_go() -> None:
     assert told.count() == count, "what is known is not said again"
     able = support.a_worker("able", models=["org/rare"])
     assert why() == ""
-    claims.goodbye(able)
+    claims.end_worker(able)
     assert "can load org/rare. The job waits for able" in why()
     assert told.count() == count + 1, "whom it waits for is another reason"
-    told_job = claims.claim(support.a_worker("able", models=["org/rare"]), support.API)
+    told_job = claims.claim_job(support.a_worker("able", models=["org/rare"]), support.API)
     assert told_job is not None
     job.refresh_from_db()
     assert (job.state, job.reason) == (TrainingState.RUNNING, "")
@@ -87,7 +87,7 @@ def test_the_next_attempt_goes_on_from_the_last_whole_checkpoint() -> None:
         job.public_id, 1, 9, False, support.announced(support.checkpoint_files(9))
     )
     over(job)
-    claims.reap()
+    claims.reap_jobs()
     _, told, _ = claimed(job)
     assert told.resume is not None
     assert told.resume.step == 8

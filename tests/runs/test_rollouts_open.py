@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from synthesis.errors import InputError
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures import pages_seed, runs_seed
 from tests.rollouts_web import support
 from tests.rollouts_web.support import make_task
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
 
 
 def revision_of(task: Task) -> TaskRevision:
@@ -252,7 +252,7 @@ def test_a_viewer_may_not_have_the_sandbox_work(task: Task, job: TrainingJob) ->
 
 
 def looked(job: TrainingJob) -> dict[str, Any]:
-    return verification.verify(default_sandbox(), job.pk, lambda done, total, note: None)
+    return verification.verify_waiting_files(get_default_sandbox(), job.pk, lambda done, total, note: None)
 
 
 def test_a_sample_is_executed_again_and_a_mismatch_is_an_alarm(
@@ -276,9 +276,9 @@ def test_a_sample_is_executed_again_and_a_mismatch_is_an_alarm(
 def test_the_sample_is_bounded_and_always_the_same(task: Task, job: TrainingJob, settings: Any) -> None:
     settings.ROLLOUT_SAMPLE = 2
     file = arrived(task, job, *[told(task, job)] * 9)
-    chosen = [one.index for one in verification.sampled(file)]
+    chosen = [one.index for one in verification.draw_sample(file)]
     assert len(chosen) == 2
-    assert chosen == [one.index for one in verification.sampled(file)]
+    assert chosen == [one.index for one in verification.draw_sample(file)]
     assert looked(job)["executed"] == 2
 
 
@@ -310,12 +310,12 @@ def test_lines_are_those_that_the_trainer_writes(task: Task, job: TrainingJob) -
     from training.attempts import TaskAttempt
     from training.policy import Trace
     from training.rewards import AttemptReward
-    from training.step_record import _line
+    from training.step_record import _build_rollout_line
 
     row = small.rows(1)[0]
     revision = revision_of(task)
     attempt = runs_seed.real_attempts(revision, 1)[0]
-    written = _line(TaskAttempt(row, 0, attempt, Trace()), AttemptReward(reward=1.0), 0.5) | {
+    written = _build_rollout_line(TaskAttempt(row, 0, attempt, Trace()), AttemptReward(reward=1.0), 0.5) | {
         "policy_step": 2,
         "horizon": 15,
     }

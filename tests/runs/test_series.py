@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.runs.job_support import frozen, lessons
-from webapp.runs.curves.series import Bucket, series
+from webapp.runs.curves.series import Bucket, load_series
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
-from webapp.runs.queries import keys_of
+from webapp.runs.queries import list_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -78,7 +78,7 @@ def test_buckets_are_what_a_loop_over_all_points_gives(seed: int) -> None:
     for _ in range(6):
         low, resolution = dice.choice([None, dice.randint(0, last)]), dice.choice([1, 2, 7, 50, 1_000])
         high = dice.choice([None, dice.randint(low or 0, last + 50)])
-        found = series(row, points, low, high, resolution)
+        found = load_series(row, points, low, high, resolution)
         end = last if high is None else min(high, last)
         width = max(1, -(-(end - (low or 0) + 1) // resolution))
         for name, told in points.items():
@@ -99,16 +99,16 @@ def test_a_spike_is_seen_at_every_resolution() -> None:
     row = job()
     add(row, "kl", [(step, 1, 100.0 if step == 777 else 0.1, False) for step in range(2_000)])
     for resolution in (1, 10, 300):
-        assert max(one.max or 0 for one in series(row, ["kl"], resolution=resolution)["kl"].buckets) == 100.0
+        assert max(one.max or 0 for one in load_series(row, ["kl"], resolution=resolution)["kl"].buckets) == 100.0
 
 
 def test_names_without_numbers_and_ranges_without_points_give_nothing() -> None:
     row = job()
     add(row, "loss", [(3, 1, 1.0, False)])
-    assert series(row, ["reward"]) == {}
-    assert series(row, ["loss", "loss", "no such"], from_step=10)["loss"].buckets == ()
-    assert series(row, ["loss"], 0, 2)["loss"].buckets == ()
-    assert [key.name for key in keys_of(row)] == ["loss"]
+    assert load_series(row, ["reward"]) == {}
+    assert load_series(row, ["loss", "loss", "no such"], from_step=10)["loss"].buckets == ()
+    assert load_series(row, ["loss"], 0, 2)["loss"].buckets == ()
+    assert [key.name for key in list_keys(row)] == ["loss"]
 
 
 def test_other_jobs_numbers_stay_out() -> None:
@@ -116,4 +116,4 @@ def test_other_jobs_numbers_stay_out() -> None:
     points: list[Any] = [(step, 1, 1.0, False) for step in range(5)]
     add(mine, "loss", points)
     add(other, "loss", [(step, 1, 2.0, False) for step in range(9)])
-    assert {one.max for one in series(mine, ["loss"])["loss"].buckets} == {1.0}
+    assert {one.max for one in load_series(mine, ["loss"])["loss"].buckets} == {1.0}

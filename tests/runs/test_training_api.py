@@ -150,7 +150,7 @@ def test_logs_are_those_of_each_attempt(job: TrainingJob, reader: Program) -> No
 
 def test_presets_say_where_each_value_comes_from(reader: Program) -> None:
     found = {one["name"]: one for one in reader.get("/fine_tuning/presets").json()["data"]}
-    assert set(found) == set(presets.names())
+    assert set(found) == set(presets.list_presets())
     marks = {one["path"]: one["mark"] for one in found["envscaler-sft"]["values"]}
     assert marks["epochs"] == {"kind": "published", "note": "ES B.2"}
     assert marks["too_long"]["kind"] == "ours"

@@ -14,7 +14,7 @@ from tests.runs.test_preflight import conversations, problems
 from tests.runs.test_rollouts_open import arrived, opened, told
 from webapp.datasets.models import Dataset
 from webapp.endpoints.models import Endpoint, RoleModel
-from webapp.runs.launch.preflight import Preflight, preflight
+from webapp.runs.launch.preflight import Preflight, run_preflight
 from webapp.runs.models import RunRollout, TrainingJob
 from webapp.runs.rollouts import rollout_line
 from webapp.scenarios.models import Task
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_tools_of_the_user_are_looked_for_in_the_conversations() -> None:
     talking = {"mixture": {"settings": {"task": 1.0, "conversation": 1.0}}}
 
     def found(names: list[str], dataset: Dataset = row) -> Preflight:
-        return preflight(asks(dataset, changes=talking | {"attempts": {"user_tools": names}}))
+        return run_preflight(asks(dataset, changes=talking | {"attempts": {"user_tools": names}}))
 
     assert found(known[:1]).ok
     unknown = found([*known[:1], "see_signal"])
@@ -79,7 +79,7 @@ def test_calls_of_a_user_with_tools_are_held_against_the_jobs_settings(task: Tas
         return opened(arrived(task, job, again))[0].quarantined
 
     told_line = rollout_line.RolloutFileLine.model_validate(line)
-    counted = rollout_line.summary(told_line, rollout_line.Scoring())
+    counted = rollout_line.summarize_line(told_line, rollout_line.Scoring())
     assert (counted.calls, counted.failed_calls) == (1, 0), "what the step's numbers count are the agent's calls"
     assert "told to be the simulated user's, who cannot call open_box" in doubt()
     job.config = {**job.config, "attempts": {**job.config.get("attempts", {}), "user_tools": ["open_box", "elsewhere"]}}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Program, Tool
-from synthesis.runtime import outline, working_schema
+from synthesis.runtime import derive_working_schema, outline_program
 
 
 def program(source: str, class_name: str | None = None) -> Program:
-    found = outline(source, class_name)
-    tools = tuple(Tool(name=m.name, parameters=working_schema(m)) for m in found.methods)
+    found = outline_program(source, class_name)
+    tools = tuple(Tool(name=m.name, parameters=derive_working_schema(m)) for m in found.methods)
     return Program(source=source, class_name=found.class_name, tools=tools)
 
 

@@ -14,8 +14,8 @@ import pytest
 from synthesis.contracts import Limits, Program, State, Tool, Verdict
 from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Sandbox
-from synthesis.verifiers import trace
-from synthesis.verifiers.check_table import verdict_table
+from synthesis.verifiers import trace_checks
+from synthesis.verifiers.check_table import build_verdict_table
 from tests.verifier_fields import score_checks
 
 WAYS = (
@@ -62,13 +62,13 @@ def scored(sandbox: Sandbox) -> Verdict:
 
 
 def audited(sandbox: Sandbox) -> Verdict:
-    return verdict_table(sandbox, [SIMPLE, HOSTILE], START, [(START, ""), (END, "yes"), (START, "no")])[1][1]
+    return build_verdict_table(sandbox, [SIMPLE, HOSTILE], START, [(START, ""), (END, "yes"), (START, "no")])[1][1]
 
 
 def replayed(sandbox: Sandbox) -> Verdict:
     """As in a replay's matrix and in a playground."""
     patch = [{"op": "replace", "path": "/n", "value": 2}, {"op": "replace", "path": "/orders/tea", "value": 3}]
-    return trace(sandbox, [HOSTILE], START, [patch], answer="yes")[0][1]
+    return trace_checks(sandbox, [HOSTILE], START, [patch], answer="yes")[0][1]
 
 
 def trained_on(sandbox: Sandbox) -> Verdict:

@@ -14,7 +14,7 @@ import pytest
 
 from synthesis.contracts import Limits
 from synthesis.errors import ProgramEnded, StateError
-from synthesis.json_weight import weight
+from synthesis.json_weight import estimate_weight
 from synthesis.runtime import Sandbox, apply_patch, decode_state, encode_state, frames
 from synthesis.runtime.child import wire
 from synthesis.runtime.child.bounds import MOST_ALIKE
@@ -94,15 +94,15 @@ def test_a_patch_that_moves_a_long_list_again_and_again_is_refused() -> None:
 def test_a_forged_frame_of_too_many_values_is_not_read() -> None:
     heavy = b'{"id": 1, "ok": true, "r": [' + b"[]," * 5_000_000 + b"[]]}"
     with pytest.raises(frames.HeavyFrame, match="128 MiB"):
-        frames.parse(heavy, 1, Limits())
+        frames.parse_frame(heavy, 1, Limits())
 
 
 @pytest.mark.parametrize("text", ["{[,", '"', "\\", '\\"', 'a"[{,}]\\'])
 def test_what_stands_in_strings_weighs_as_text(text: str) -> None:
     """Also where a string goes on over the pieces in which it is looked at."""
     data = json.dumps([text * 300_000, {"a": [1]}, text]).encode()
-    assert weight(data, MIB) < 2 * len(data) + MIB
-    assert weight(b"[" + b"{}," * 100_000 + b"{}]", MIB) > 10 * MIB
+    assert estimate_weight(data, MIB) < 2 * len(data) + MIB
+    assert estimate_weight(b"[" + b"{}," * 100_000 + b"{}]", MIB) > 10 * MIB
 
 
 def drain(sock: socket.socket, each: float, stop: threading.Event) -> None:
@@ -114,7 +114,7 @@ def drain(sock: socket.socket, each: float, stop: threading.Event) -> None:
 @pytest.mark.parametrize("side", ["reads", "writes"])
 def test_one_that_is_slow_at_every_part_does_not_stretch_the_time(side: str) -> None:
     """Each pause is short; all of them together would be ten times the limit."""
-    ours, theirs = wire.pair()
+    ours, theirs = wire.make_socket_pair()
     stop = threading.Event()
     wire.set_timeout(ours, 0.6)
     other = threading.Thread(target=drain, args=(theirs, 0.15, stop))
@@ -124,7 +124,11 @@ def test_one_that_is_slow_at_every_part_does_not_stretch_the_time(side: str) -> 
     other.start()
     with ours, theirs:
         try:
-            exchange = [wire.send, ours, b"x" * (40 * wire.PART)] if side == "reads" else [wire.receive, ours, 1 << 30]
+            exchange = (
+                [wire.send_frame, ours, b"x" * (40 * wire.PART)]
+                if side == "reads"
+                else [wire.receive_frame, ours, 1 << 30]
+            )
             with pytest.raises(wire.FrameError) as caught:
                 exchange[0](*exchange[1:], 0.6)
             assert caught.value.reason == "time"

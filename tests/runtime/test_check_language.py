@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from synthesis.prompts import prompt
+from synthesis.prompts import get_prompt
 from synthesis.runtime import Sandbox, check_request
-from synthesis.runtime.check_request import SOURCE_CHARS, language_problem
+from synthesis.runtime.check_request import SOURCE_CHARS, find_language_problem
 from synthesis.runtime.child.check_names import MODULES
 from synthesis.scripted.library import THEMES
-from synthesis.starter import folders, tasks
+from synthesis.starter import list_folders, read_tasks
 
 DATA = os.environ.get("ENVARIUM_TEST_DATA", "")
 
@@ -61,9 +61,12 @@ REFUSED = {
     body("return '{0.__globals__}'.format(check)"): "`.format`; write an f-string",
     body("return '{a.__globals__}'.format_map({'a': check})"): "`.format_map`",
     body("return list(map(str.format, ['{0.__globals__}'], [check]))"): "`.format`",
-    body("import string", "return string.Formatter().get_field('0.__globals__', [check], {})"): "",
+    body("import string", "return string.Formatter().get_field('0.__globals__', [check], {})"): "line 3: `Formatter` of string",
     body("from string import Formatter"): "`Formatter` of string",
-    body("import typing", "return typing.operator.attrgetter('__globals__')(check)"): "",
+    body("import typing", "return typing.operator.attrgetter('__globals__')(check)"): "line 3: `operator` of typing",
+    body("import operator as o", "return o.attrgetter('__globals__')(check)"): "line 3: `attrgetter` of operator",
+    body("import re", "return bool(re.functools)"): "`functools` of re",
+    body("import collections.abc", "return bool(collections.abc.sys)"): "`sys` of collections.abc",
     body("from typing import operator"): "`operator` of typing",
     body("from operator import attrgetter"): "`attrgetter` of operator",
     body("from operator import methodcaller"): "`methodcaller` of operator",
@@ -99,7 +102,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("source", REFUSED)
 def test_what_could_tell_one_run_from_another_is_refused_with_its_line(source: str) -> None:
-    problem = language_problem(source)
+    problem = find_language_problem(source)
     assert REFUSED[source] in problem
     assert not REFUSED[source] or problem.startswith("line ")
 
@@ -108,9 +111,9 @@ def test_what_a_module_has_beside_its_language_is_not_there_even_by_another_name
     ways = [
         body("import string as s", "t = s", "return bool(t.Formatter)"),
         body("import typing as s", "return bool([s][0].operator)"),
-        body("import re", "return bool(re.functools)"),
+        body("import re", "re = [re][0]", "return bool(re.functools)"),
         body("import statistics", "return bool(getattr(statistics, 'sys', None))"),
-        body("import collections", "return bool(collections.abc.sys)"),
+        body("from collections import abc", "return bool(abc.sys)"),
     ]
     for verdict in sandbox.evaluate_checks(ways, {}, {}):
         assert not verdict.passed
@@ -119,7 +122,9 @@ def test_what_a_module_has_beside_its_language_is_not_there_even_by_another_name
 
 def test_without_the_host_s_look_nothing_is_reached_either(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process has no other names, and refuses code that names what leads to frames and to the interpreter."""
-    monkeypatch.setattr(check_request, "_read", lambda source: ("", marshal.dumps(compile(source, "<check>", "exec"))))
+    monkeypatch.setattr(
+        check_request, "_compile_or_refuse", lambda source: ("", marshal.dumps(compile(source, "<check>", "exec")))
+    )
     reaching = [
         source for source in REFUSED if not any(word in source for word in ("except", "finally", "import *", "match "))
     ]
@@ -133,6 +138,7 @@ def test_without_the_host_s_look_nothing_is_reached_either(sandbox: Sandbox, mon
 ALLOWED = [
     body("import re, json, math", "return re.sub('a', 'b', json.loads('\"a\"')) == 'b' and math.isclose(1.0, 1)"),
     body("from datetime import datetime as d, timedelta", "return (d(2025, 1, 1) + timedelta(days=1)).strftime('%d') == '02'"),
+    body("import string, statistics", "def join(string): return string.strip()", "statistics = final_state", "return join(' a') == 'a' and statistics.items() is not None"),
     body("import datetime", "return datetime.datetime.strptime('2025', '%Y').year == 2025"),
     body("from collections.abc import Mapping", "import collections.abc", "return isinstance({}, Mapping) and isinstance([], collections.abc.Sequence)"),
     body("from collections import Counter, defaultdict", "rows = defaultdict(list); rows['a'].append(1)", "return Counter('aab').most_common(1) == [('a', 2)] and rows == {'a': [1]}"),
@@ -151,7 +157,7 @@ ALLOWED = [
 
 def test_what_honest_checks_need_is_there(sandbox: Sandbox) -> None:
     for source, verdict in zip(ALLOWED, sandbox.evaluate_checks(ALLOWED, {}, {}), strict=True):
-        assert verdict.passed, (source, language_problem(source), verdict)
+        assert verdict.passed, (source, find_language_problem(source), verdict)
 
 
 def test_every_name_of_every_module_is_there(sandbox: Sandbox) -> None:
@@ -165,7 +171,7 @@ def test_every_name_of_every_module_is_there(sandbox: Sandbox) -> None:
 
 
 def test_authors_are_told_every_module() -> None:
-    listed = prompt("tasks", "check").text.partition("Modules, imported inside: ")[2].partition(". One function")[0]
+    listed = get_prompt("tasks", "check").text.partition("Modules, imported inside: ")[2].partition(". One function")[0]
     assert listed.split(", ") == [name for name in MODULES if not name.startswith("_")]
 
 
@@ -177,10 +183,10 @@ def test_no_try_catches_the_end_of_memory(sandbox: Sandbox) -> None:
 
 
 def test_source_that_is_too_long_or_too_deep_is_refused_and_harms_nobody() -> None:
-    assert "at most 100,000" in language_problem("#" * (SOURCE_CHARS + 1))
-    assert language_problem("x = " + "(" * 5_000 + ")" * 5_000)
-    assert language_problem("x = " + "-" * 20_000 + "1")
-    assert language_problem("def check(")
+    assert "at most 100,000" in find_language_problem("#" * (SOURCE_CHARS + 1))
+    assert find_language_problem("x = " + "(" * 5_000 + ")" * 5_000)
+    assert find_language_problem("x = " + "-" * 20_000 + "1")
+    assert find_language_problem("def check(")
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -204,12 +210,14 @@ def _functions(text: str) -> Iterator[str]:
 
 
 def test_bundled_checks_are_inside() -> None:
-    sources = [check.source for folder in folders() for task in tasks(folder) for check in task.verifier.checks]
+    sources = [
+        check.source for folder in list_folders() for task in read_tasks(folder) for check in task.verifier.checks
+    ]
     for path in THEMES.glob("*/checks.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         sources += [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     assert len(sources) > 500
-    assert {source: language_problem(source) for source in sources if language_problem(source)} == {}
+    assert {source: find_language_problem(source) for source in sources if find_language_problem(source)} == {}
 
 
 @pytest.mark.skipif(not DATA, reason="ENVARIUM_TEST_DATA does not name the folder of the real data")
@@ -220,4 +228,4 @@ def test_real_checks_are_inside() -> None:
         read += map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
     sources = {source for value in read for text in _texts(value) if "def check" in text for source in _functions(text)}
     assert len(sources) > 1_200
-    assert {source: language_problem(source) for source in sources if language_problem(source)} == {}
+    assert {source: find_language_problem(source) for source in sources if find_language_problem(source)} == {}

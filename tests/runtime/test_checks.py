@@ -12,8 +12,8 @@ from synthesis.errors import InputError, StateError
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.runtime.episode import Link
 from synthesis.runtime.sandbox import AT_ONCE
-from synthesis.verifiers import marks, reward_of, trace, verifier_hash
-from synthesis.verifiers.check_table import verdict_table
+from synthesis.verifiers import compute_reward, hash_checks, mark_checks, trace_checks
+from synthesis.verifiers.check_table import build_verdict_table
 from tests.verifier_fields import score_checks
 
 DONE = "def check_func(final_state):\n    return final_state['n'] == 2\n"
@@ -102,7 +102,7 @@ def test_a_check_is_asked_the_same_bytes_by_an_audit_and_by_a_score(
     send = Link.send
     monkeypatch.setattr(Link, "send", noted)
     start, end = {"n": 1, "k": [1, {"a": None}]}, {"n": 2, "k": [1, {"a": None}]}
-    table = verdict_table(sandbox, [DONE], start, [(start, ""), (end, "yes"), ({"n": 3}, "no")])
+    table = build_verdict_table(sandbox, [DONE], start, [(start, ""), (end, "yes"), ({"n": 3}, "no")])
     audited, sent[:] = list(sent), []
     score = score_checks(sandbox, [DONE], start, end, answer="yes", rule="goals", marks=["goal"])
     assert sent == [audited[1]]
@@ -126,7 +126,7 @@ def test_a_table_asks_once_for_ends_that_show_a_check_the_same(sandbox: Sandbox)
     deep = "def check_func(final_state):\n    return final_state['deep'].get('a') == 1"
     whole = "def check_func(final_state):\n    return len(final_state) == 3"
     told = "def check(a, b, said):\n    return 'n' in b and said == ''"
-    columns = verdict_table(Counting(), [DONE, deep, whole, told], start, ends)  # type: ignore[arg-type]
+    columns = build_verdict_table(Counting(), [DONE, deep, whole, told], start, ends)  # type: ignore[arg-type]
     assert [asked.count(source) for source in (DONE, deep, whole, told)] == [2, 1, 10, 2]
     assert columns == [sandbox.evaluate_checks([DONE, deep, whole, told], start, state) for state, _ in ends]
 
@@ -136,7 +136,9 @@ def test_a_check_that_hangs_is_given_up_and_the_others_are_asked(sandbox: Sandbo
     hang = "def check_func(f):\n    while f: pass"
     reasons: list[Verdict] = []
     ends = [({"n": n}, "") for n in range(9)]
-    columns = verdict_table(sandbox, [hang, DONE], {"n": 0}, ends, lambda verdict: str(reasons.append(verdict) or ""))
+    columns = build_verdict_table(
+        sandbox, [hang, DONE], {"n": 0}, ends, lambda verdict: str(reasons.append(verdict) or "")
+    )
     assert [column[1].passed for column in columns] == [n == 2 for n in range(9)]
     assert columns[0][0].error.startswith("stopped (time)")
     assert columns[8][0].error.startswith("not run: it was stopped")
@@ -148,13 +150,13 @@ def test_rewards(sandbox: Sandbox) -> None:
     checks = [DONE, KEPT, BROKEN, TRUTHY]
     found = score_checks(sandbox, checks, start, end, rule="proportion")
     assert (found.reward, found.passed, found.total) == (0.5, 2, 4)
-    assert marks(sandbox, checks, start) == ["goal", "guard", "broken", "goal"]
+    assert mark_checks(sandbox, checks, start) == ["goal", "guard", "broken", "goal"]
     assert score_checks(sandbox, checks, start, start, rule="proportion").reward == 0.25
     goals = score_checks(sandbox, [DONE, KEPT], start, end, rule="goals")
     assert (goals.reward, goals.passed, goals.total) == (1.0, 1, 1)
     assert score_checks(sandbox, [DONE, KEPT], start, {"n": 2}, rule="goals").reward == 0.0
     assert score_checks(sandbox, [DONE, KEPT], start, start, rule="goals").reward == 0.0
-    matrix = trace(
+    matrix = trace_checks(
         sandbox, [DONE, KEPT], start, [[{"op": "replace", "path": "/n", "value": 2}], [{"op": "remove", "path": "/k"}]]
     )
     assert [[v.passed for v in row] for row in matrix] == [[False, True, True], [True, True, False]]
@@ -162,19 +164,19 @@ def test_rewards(sandbox: Sandbox) -> None:
 
 def test_rewards_need_checks_and_goals() -> None:
     with pytest.raises(InputError):
-        reward_of([], "proportion")
+        compute_reward([], "proportion")
     with pytest.raises(InputError):
-        reward_of([Verdict(passed=True)], "goals", ["guard"])
+        compute_reward([Verdict(passed=True)], "goals", ["guard"])
     with pytest.raises(InputError):
-        reward_of([Verdict(passed=True)], "goals", [])
+        compute_reward([Verdict(passed=True)], "goals", [])
 
 
 def test_a_third_keeps_its_places(sandbox: Sandbox) -> None:
     verdicts = [Verdict(passed=n < 7) for n in range(9)]
-    assert reward_of(verdicts, "proportion").reward == 7 / 9
+    assert compute_reward(verdicts, "proportion").reward == 7 / 9
 
 
 def test_hash_names_the_verifier() -> None:
-    hashes = {verifier_hash([DONE], "goals"), verifier_hash([DONE], "proportion"), verifier_hash([DONE, KEPT], "goals")}
-    assert len(hashes | {verifier_hash([KEPT, DONE], "goals")}) == 4
-    assert verifier_hash([DONE], "goals") == verifier_hash([DONE], "goals")
+    hashes = {hash_checks([DONE], "goals"), hash_checks([DONE], "proportion"), hash_checks([DONE, KEPT], "goals")}
+    assert len(hashes | {hash_checks([KEPT, DONE], "goals")}) == 4
+    assert hash_checks([DONE], "goals") == hash_checks([DONE], "goals")

@@ -39,7 +39,7 @@ def kill(episode: Episode) -> None:
     """SIGKILL from outside, waited for."""
     child = episode._link.child
     signal.pidfd_send_signal(child.handle, signal.SIGKILL)
-    assert child.ended(5.0)
+    assert child.wait_for_end(5.0)
 
 
 @pytest.mark.parametrize(

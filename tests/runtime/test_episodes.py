@@ -20,7 +20,7 @@ from synthesis.errors import (
     SandboxUnavailable,
     StateError,
 )
-from synthesis.runtime import Sandbox, apply_patch, default_sandbox, state_hash
+from synthesis.runtime import Sandbox, apply_patch, get_default_sandbox, hash_state
 from tests.runtime.programs import act, body, program
 
 SHOP = '''
@@ -76,7 +76,7 @@ def test_calls_change_state_and_patches_tell_how(sandbox: Sandbox, shop: Program
             assert (result.patch == []) == (tool == "listed")
             state = apply_patch(state, result.patch)
             assert state == episode.state()
-        assert state_hash(state) == episode.state_hash()
+        assert hash_state(state) == episode.state_hash()
 
 
 def test_a_tool_that_raises_is_an_observation_with_its_patch(sandbox: Sandbox, shop: Program) -> None:
@@ -321,13 +321,13 @@ def test_many_threads_share_a_sandbox(sandbox: Sandbox, shop: Program) -> None:
 
 
 def test_a_forked_process_gets_a_sandbox_of_its_own(shop: Program) -> None:
-    ours = default_sandbox()
+    ours = get_default_sandbox()
     episode = ours.reset(shop, {})
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            theirs = default_sandbox()
+            theirs = get_default_sandbox()
             with theirs.reset(shop, {}) as other:
                 code = 0 if theirs is not ours and other.call("listed", {}).ok and not episode.alive else 2
             theirs.close()

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from synthesis.errors import ProgramError
-from synthesis.formats.signatures import signatures
+from synthesis.formats.signatures import list_signatures
 from synthesis.runtime import (
     Method,
-    annotation_schema,
     check_program,
-    outline,
+    derive_working_schema,
+    outline_program,
+    parse_annotation_schema,
     schema_findings,
-    without_arguments,
-    working_schema,
+    strip_arguments,
 )
 from synthesis.runtime.program import MethodParameter
 
@@ -64,7 +64,7 @@ SOURCE = textwrap.dedent('''
 
 
 def test_outline_finds_the_environment_among_the_data() -> None:
-    found = outline(SOURCE)
+    found = outline_program(SOURCE)
     assert (found.class_name, found.docstring) == ("Booking", "Bookings.")
     assert [m.name for m in found.methods] == ["shared", "book"]
     assert [p.name for p in found.constructor] == ["init_config"]
@@ -83,9 +83,9 @@ def test_outline_finds_the_environment_among_the_data() -> None:
 
 
 def test_working_schema_follows_the_signature() -> None:
-    book = outline(SOURCE).method("book")
+    book = outline_program(SOURCE).method("book")
     assert book is not None
-    schema = working_schema(book)
+    schema = derive_working_schema(book)
     assert schema["required"] == ["slot"]
     assert schema["additionalProperties"] is True
     assert schema["properties"]["slot"] == {"type": "string", "description": "The slot's id."}
@@ -115,7 +115,7 @@ def test_working_schema_follows_the_signature() -> None:
     ],
 )  # fmt: skip
 def test_annotations(annotation: str, schema: dict[str, Any]) -> None:
-    assert annotation_schema(annotation) == schema
+    assert parse_annotation_schema(annotation) == schema
 
 
 WORDY = """Lend it.
@@ -136,7 +136,7 @@ Returns:
 
 def test_descriptions_of_parameters_keep_their_further_lines() -> None:
     parameters = tuple(MethodParameter(name=name, annotation="str") for name in ("due_on", "count"))
-    found = working_schema(Method(name="lend", parameters=parameters, docstring=WORDY))["properties"]
+    found = derive_working_schema(Method(name="lend", parameters=parameters, docstring=WORDY))["properties"]
     told = 'Optional. Day by which it is owed back, as YYYY-MM-DD and after the current date, e.g.: "2025-11-30".'
     assert found["due_on"]["description"] == told
     assert found["count"]["description"] == "How many."
@@ -144,14 +144,14 @@ def test_descriptions_of_parameters_keep_their_further_lines() -> None:
 
 def test_a_docstring_goes_without_what_the_schema_says() -> None:
     returned = "Returns:\n    What was lent. Refuses a day\n    that is over: always."
-    assert without_arguments(WORDY) == f"Lend it.\n\n{returned}"
-    assert without_arguments("Lend it.\n\nArgs:\n    a (int): One.\n\nIt refuses b: never.") == (
+    assert strip_arguments(WORDY) == f"Lend it.\n\n{returned}"
+    assert strip_arguments("Lend it.\n\nArgs:\n    a (int): One.\n\nIt refuses b: never.") == (
         "Lend it.\n\nIt refuses b: never."
     )
 
 
 def test_differences_from_an_imported_schema_are_findings() -> None:
-    book = outline(SOURCE.replace(", **more", "")).method("book")
+    book = outline_program(SOURCE.replace(", **more", "")).method("book")
     assert book is not None
     raw = {
         "properties": {"slot": {"type": "integer"}, "day": {"type": "string"}, "gone": {}},
@@ -166,7 +166,7 @@ def test_differences_from_an_imported_schema_are_findings() -> None:
         ("required_missing", "slot"),
         ("type_differs", "slot"),
     }
-    assert schema_findings(working_schema(book), book) == []
+    assert schema_findings(derive_working_schema(book), book) == []
     assert [f.kind for f in schema_findings("nonsense", Method(name="m"))] == ["schema_malformed"]
 
 
@@ -196,9 +196,9 @@ METHOD = "    def f(self):\n        'F.'\n"
 def test_classes_are_walked_once_however_often_they_inherit() -> None:
     """Forty lines took a worker for good."""
     source = "class C0:\n" + METHOD + "".join(f"class C{n}(C{n - 1}, C{n - 1}): pass\n" for n in range(1, 60))
-    assert [method.name for method in outline(source).methods] == ["f"]
+    assert [method.name for method in outline_program(source).methods] == ["f"]
     assert kinds(source) == set()
-    assert [found.name for found in signatures(source, "C59")] == ["f"]
+    assert [found.name for found in list_signatures(source, "C59")] == ["f"]
 
 
 def test_the_nearest_class_of_a_diamond_counts_as_in_python() -> None:
@@ -209,13 +209,13 @@ def test_the_nearest_class_of_a_diamond_counts_as_in_python() -> None:
         + METHOD.replace("F.", "Nearer.")
         + "class D(B, C): pass\n"
     )
-    assert outline(source, "D").methods[0].docstring == "Nearer."
+    assert outline_program(source, "D").methods[0].docstring == "Nearer."
 
 
 def test_countless_classes_are_not_compared() -> None:
     source = "class C0:\n" + METHOD + "".join(f"class C{n}(C{n - 1}): pass\n" for n in range(1, 20_000))
     with pytest.raises(ProgramError, match="20,000 classes"):
-        outline(source)
+        outline_program(source)
     assert kinds(source) == {("syntax", "fatal")}
 
 
@@ -230,12 +230,12 @@ def test_countless_classes_are_not_compared() -> None:
 )
 def test_what_is_nested_too_deeply_to_be_written_is_refused(source: str) -> None:
     with pytest.raises(ProgramError, match="nested too deeply"):
-        outline(source)
+        outline_program(source)
     assert {found.severity for found in check_program(source)} <= {"fatal", "warning"}
 
 
 @pytest.mark.parametrize("source", ["x = " + "(" * 5000, "\0", "a" * 3_000_000, "x = " + "-" * 100_000 + "1"])
 def test_hostile_source_is_refused(source: str) -> None:
     with pytest.raises(ProgramError):
-        outline(source)
+        outline_program(source)
     assert [f.severity for f in check_program(source)] == ["fatal"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import Program, Tool
-from synthesis.runtime import Sandbox, check_program, outline, working_schema
+from synthesis.runtime import Sandbox, check_program, derive_working_schema, outline_program
 from tests.verifier_fields import score_checks
 
 pytestmark = pytest.mark.data
@@ -29,10 +29,10 @@ def data() -> Data:
     )
     programs = {}
     for name, env in envs.items():
-        found = outline(env["env_class_code"], env["env_class_name"])
+        found = outline_program(env["env_class_code"], env["env_class_name"])
         wanted = [tool["function"]["name"] for tool in env["tools"]]
         assert not [f for f in check_program(env["env_class_code"], found.class_name, wanted) if f.severity == "fatal"]
-        tools = tuple(Tool(name=m.name, parameters=working_schema(m)) for m in found.methods if m.name in wanted)
+        tools = tuple(Tool(name=m.name, parameters=derive_working_schema(m)) for m in found.methods if m.name in wanted)
         assert len(tools) == len(wanted)
         programs[name] = Program(source=env["env_class_code"], class_name=found.class_name, tools=tools)
     return programs, scenarios, runs

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthesis.runtime import validate_arguments
-from synthesis.runtime.child.pattern_search import search
+from synthesis.runtime.child.pattern_search import search_pattern
 
 S = {"type": "string"}
 
@@ -107,9 +107,9 @@ def test_hostile_schemas_end_soon(value: Any, schema: Any) -> None:
 )
 def test_patterns_are_tried_by_their_form_and_not_by_a_clock(pattern: str, text: str, found: bool | None) -> None:
     """Also outside the main thread, and the same beside any load."""
-    assert search(pattern, text) is found
+    assert search_pattern(pattern, text) is found
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(search, pattern, text).result() is found
+        assert pool.submit(search_pattern, pattern, text).result() is found
 
 
 KEYWORDS = ["type", "properties", "required", "enum", "const", "items", "minimum", "pattern", "anyOf", "oneOf", "not"]

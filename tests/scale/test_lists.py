@@ -64,9 +64,17 @@ SELECTIONS = {"new dataset by audit", "search", "search by two words", "search o
 TASKS = {"scenarios_task", "scenarios_taskrevision"}
 """The first 5,000 tasks of a selection are looked at in one query, and this one holds almost half of those here; a word
 that every fifth task holds is found soonest by reading until there are enough."""
+MEASURES = {"scenarios_taskdifficulty", "scenarios_policypass"}
 COUNTED = {
     "trajectories, lowest": {"trajectories_trajectory"},
-    "statistics": {"trajectories_trajectory", "batches_llmcall"},
+    "statistics": {"trajectories_trajectory", "batches_llmcall", "environments_tool", "scenarios_task"},
+    "statistics of a variant": {"environments_tool", "scenarios_task"},
+    "api statistics": {"environments_tool", "scenarios_task"},
+    "statistics of difficulty": MEASURES,
+    "statistics of difficulty of a variant": MEASURES,
+    "statistics of difficulty of a policy": MEASURES,
+    "api statistics of difficulty": MEASURES,
+    "tasks of a difficulty": {"scenarios_taskdifficulty"},
     "statistics of attempts": {"trajectories_trajectory", "scenarios_task"},
     "api statistics of attempts": {"trajectories_trajectory", "scenarios_task"},
     "statistics of attempts of a policy": {"trajectories_trajectory", "scenarios_task"},
@@ -76,7 +84,8 @@ COUNTED = {
     "names in several places": {"taxonomy_node", "taxonomy_nodecounts"},
 }
 """All but every row of the table is on these lists, or of the last days and among the newest of a bounded number, and
-is counted; or, for an import, what people made of all tasks; or, to find labels of one name, every label."""
+is counted: tools by their different names, tasks by variant, and short rows of what makes tasks difficult. For an
+import it is what people made of all tasks; to find labels of one name, every label."""
 AT_MOST = {"new dataset by audit": 13, "new dataset of trajectories": 18}
 """Queries of what looks at thousands of tasks, and of what reads the conversations of a hundred trajectories: both ask
 for the sources and the datasets that a form offers."""
@@ -151,8 +160,8 @@ def test_an_index_serves_every_list_and_more_rows_cost_no_more_queries() -> None
         faults += faults_of(name, url, asked, sizes)
     # A full page may ask for what follows and how many there are: two at most, whatever the rows; three more say why
     # attempts failed. A batch on environments counts what people made of them, in three, and what other machines made
-    # current there, in three.
-    more = {name: 5 if name.startswith("trajectories") else 6 if name.startswith("new batch") else 2 for name in many}
+    # current there, in three, and reads the edges of their graphs of tools in one.
+    more = {name: 5 if name.startswith("trajectories") else 7 if name.startswith("new batch") else 2 for name in many}
     faults += [
         f"{name}: {few[name]} queries have become {many[name]}" for name in many if many[name] > few[name] + more[name]
     ]

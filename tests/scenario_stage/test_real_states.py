@@ -10,8 +10,8 @@ import pytest
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.files import read_entries
 from synthesis.formats.records import EnvironmentRecord, TaskRecord
-from synthesis.scenarios.references import reference_faults
-from synthesis.tasks.leak import leaks, names_of
+from synthesis.scenarios.references import find_reference_faults
+from synthesis.tasks.leak import collect_names, find_leaks
 
 pytestmark = pytest.mark.data
 
@@ -31,12 +31,14 @@ def pairs() -> list[tuple[EnvironmentRecord, TaskRecord]]:
 
 def test_sound_references_are_not_complained_of(pairs: list[tuple[EnvironmentRecord, TaskRecord]]) -> None:
     assert len(pairs) > 40
-    assert [found for about, task in pairs if (found := reference_faults(task.initial_state, about.state_schema))] == []
+    assert [
+        found for about, task in pairs if (found := find_reference_faults(task.initial_state, about.state_schema))
+    ] == []
 
 
 def test_released_instructions_leak_where_they_are_written_like_code(
     pairs: list[tuple[EnvironmentRecord, TaskRecord]],
 ) -> None:
-    found = [leaks(task.instruction, names_of(about, task.initial_state)) for about, task in pairs]
+    found = [find_leaks(task.instruction, collect_names(about, task.initial_state)) for about, task in pairs]
     assert 10 < sum(map(bool, found)) < len(pairs)
     assert all("_" in leak.word or leak.kind == "id" or leak.word == "SleepLog" for one in found for leak in one)

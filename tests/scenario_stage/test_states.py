@@ -10,10 +10,10 @@ import pytest
 
 from synthesis.drafts import ScenarioDraft
 from synthesis.errors import InfrastructureError, LLMError, Rejected
-from synthesis.formats.signatures import parse
+from synthesis.formats.signatures import parse_source
 from synthesis.runtime import Sandbox
-from synthesis.scenarios.states import initial_state, state_faults
-from synthesis.starter import environment, folders, tasks
+from synthesis.scenarios.states import find_state_faults, write_initial_state
+from synthesis.starter import list_folders, read_environment, read_tasks
 from tests.task_stages.support import RECORD, STATE, Scripted, as_json, run
 
 PATH = "lockers/scenario-0"
@@ -21,7 +21,7 @@ GOOD = as_json(name="One is free", state=STATE)
 
 
 def made(sandbox: Sandbox, model: Scripted, **settings: Any) -> ScenarioDraft:
-    return run(lambda kit: initial_state(kit, RECORD, 0), model, sandbox, PATH, **settings)
+    return run(lambda kit: write_initial_state(kit, RECORD, 0), model, sandbox, PATH, **settings)
 
 
 def changed(**parts: Any) -> str:
@@ -106,21 +106,21 @@ def test_a_silent_endpoint_is_no_fact_about_the_state(sandbox: Sandbox) -> None:
         made(sandbox, Scripted({"initial_state": fail}))
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", list_folders(), ids=lambda folder: folder.name)
 def test_bundled_states_are_sound(folder: Any) -> None:
-    about = environment(folder)
-    tree = parse(about.source)
-    for one in tasks(folder):
-        assert state_faults(one.initial_state, about, tree, 1_000_000) == []
+    about = read_environment(folder)
+    tree = parse_source(about.source)
+    for one in read_tasks(folder):
+        assert find_state_faults(one.initial_state, about, tree, 1_000_000) == []
 
 
 def test_references_are_followed_where_the_schema_tells_them() -> None:
-    about = environment(next(folder for folder in folders() if folder.name == "clinic_desk"))
-    state = copy.deepcopy(tasks(folders()[1])[0].initial_state)
+    about = read_environment(next(folder for folder in list_folders() if folder.name == "clinic_desk"))
+    state = copy.deepcopy(read_tasks(list_folders()[1])[0].initial_state)
     state["appointments"]["A-113"]["room_id"] = "R99"
     state["waiting_list"].append({"patient_id": "P-404", "service": "check_up"})
     state["messages"].append({"patient_ids": ["P-001", "P-405"], "to_patient_id": "P-406", "patient_id": None})
-    found = " ".join(state_faults(state, about, parse(about.source), 1_000_000))
+    found = " ".join(find_state_faults(state, about, parse_source(about.source), 1_000_000))
     assert all(name in found for name in ("'R99'", "'P-404'", "'P-405'", "'P-406'"))
     assert "P-001" not in found
     assert "None" not in found

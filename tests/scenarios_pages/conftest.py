@@ -27,7 +27,7 @@ def _fresh_cache() -> Iterator[None]:
     from webapp.scenarios.playground.live_episodes import CACHE
 
     CACHE.clear()
-    services.program.cache_clear()
+    services.load_program.cache_clear()
     yield
     CACHE.clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import AnswerField, CheckRecord, Reference, ReferenceCall
-from synthesis.formats.answer_form import form_record, with_field_checks
+from synthesis.formats.answer_form import add_field_checks, serialize_form
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.verifier_fields import nest_verifier
@@ -66,7 +66,7 @@ def make_task(*calls: ReferenceCall, **changes: Any) -> Task:
         "title": f"A visit {EVIL}",
         "instruction": "Ann visits the red room, and was seen.",
         "initial_state": STATE,
-        "checks": with_field_checks([VISITED], FORM, {"room": "red"}),
+        "checks": add_field_checks([VISITED], FORM, {"room": "red"}),
         "answer_form": FORM,
         "expected_answer": {"room": "red"},
         "reference": Reference(calls=calls or (VISIT, SEE), answer=ANSWER),
@@ -74,5 +74,5 @@ def make_task(*calls: ReferenceCall, **changes: Any) -> Task:
     listed = [{"check_item": VISITED.label, "check_func": VISITED.source}]
     raw = {"env_id": "desk", "task_id": fields["key"], "task": fields["instruction"], "checklist_with_func": listed}
     raw["init_config"] = fields["initial_state"]
-    fields.setdefault("raw", raw | form_record(fields["answer_form"], fields["expected_answer"]))
+    fields.setdefault("raw", raw | serialize_form(fields["answer_form"], fields["expected_answer"]))
     return imported_task(environment_record(), TaskRecord(**nest_verifier(fields)))

@@ -13,13 +13,13 @@ from synthesis.contracts import Allowance, Frame
 from synthesis.formats.envscaler import parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import RunRecord, RunStep, TaskRecord
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.audit import support
 from tests.scenarios_pages.conftest import person
 from tests.verifiers.shop import ANSWER, TEA, UNPINNED, reference
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.tokens import create_token
-from webapp.environments.services import program_of
+from webapp.environments.services import build_program
 from webapp.errors import Conflict
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
@@ -28,7 +28,7 @@ from webapp.scenarios.audits import services as audits
 from webapp.scenarios.frames import services
 from webapp.scenarios.importer import find_unchanged
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.task_records import exported_scenarios
+from webapp.scenarios.task_records import iterate_exported_scenarios
 from webapp.trajectories.services import save_run
 
 pytestmark = pytest.mark.django_db
@@ -64,9 +64,9 @@ def test_the_page_says_what_may_change(client: Client, framed: Task) -> None:
 def test_without_a_frame_the_page_says_that_nobody_notices(client: Client, bare: Task) -> None:
     assert "whatever no check looks at may change" in page(client, bare)
     assert "Switch on" in page(client, bare)
-    (case,) = audits.cases([bare.pk])
-    subject = audits.subject_of(case, program_of(case.revision.scenario.version))
-    audits.store(case, audits.compute(default_sandbox(), case, subject))
+    (case,) = audits.list_audit_cases([bare.pk])
+    subject = audits.build_audit_subject(case, build_program(case.revision.scenario.version))
+    audits.store_audit(case, audits.compute_audit(get_default_sandbox(), case, subject))
     text = " ".join(page(client, bare).split())
     assert "An agent could change 1 of 2 records without any check noticing" in text
     assert "A change that nobody asked for earns the full reward" in text.replace("a change that", "A change that")
@@ -116,9 +116,9 @@ def test_a_frame_is_made_of_the_reference(client: Client, bare: Task) -> None:
     url = reverse("scenarios:start_frame", args=[bare.pk])
     assert client.post(url).status_code == 302
     assert Job.objects.get(kind="frame_task").payload == {"task": bare.pk}
-    made = services.frame_task(default_sandbox(), again(bare), person("bo", "annotator"))
+    made = services.frame_task(get_default_sandbox(), again(bare), person("bo", "annotator"))
     assert made.frame == {"allowances": [{"path": "/orders/tea", "values": [3]}]}
-    assert services.frame_task(default_sandbox(), again(bare), None).pk == made.pk
+    assert services.frame_task(get_default_sandbox(), again(bare), None).pk == made.pk
     with pytest.raises(Conflict, match="already"):
         services.start_frame(None, again(bare))
     unsolved = support.make_task(TEA, ANSWER, key="unsolved", reference=None, frame=None)
@@ -133,7 +133,7 @@ def test_a_frame_of_the_last_version_is_pinned_on_demand(client: Client) -> None
     old = support.make_task(TEA, ANSWER, frame=Frame(allowances=(*UNPINNED.allowances, noted)))
     assert "Pin values" in page(client, again(old))
     assert client.post(reverse("scenarios:start_frame", args=[old.pk])).status_code == 302
-    made = services.frame_task(default_sandbox(), again(old), person("bo", "annotator"))
+    made = services.frame_task(get_default_sandbox(), again(old), person("bo", "annotator"))
     assert [(item["path"], item.get("values")) for item in made.frame["allowances"]] == [
         ("/orders/tea", [3]), ("/log/+", None)
     ]  # fmt: skip
@@ -164,7 +164,7 @@ def test_the_api_shows_and_widens_it(framed: Task) -> None:
 
 def test_exports_and_imports_carry_it(framed: Task) -> None:
     services.widen_task(None, framed, [Allowance(path="/log/+", source="person", reason="Right too.", by="ann")])
-    (raw,) = exported_scenarios(Task.objects.filter(pk=framed.pk))
+    (raw,) = iterate_exported_scenarios(Task.objects.filter(pk=framed.pk))
     assert raw["frame"]["allowances"][-1]["reason"] == "Right too."
     whole = {"env_id": "shop", "task_id": "t", "task": "Order.", "init_config": {}, "checklist_with_func": []}
     ((_, read),) = parse_scenarios([Entry("[0]", whole | {"frame": raw["frame"]})])
@@ -179,7 +179,7 @@ def test_a_replay_says_what_broke_it(client: Client, framed: Task) -> None:
     calls = tuple(RunStep(kind="call", turn=1, tool="order", arguments=given) for given in orders)
     said = (RunStep(kind="message", turn=2, content=reference().answer),)
     record = RunRecord(environment_key="shop", task_key="three-teas", steps=calls + said, answer=reference().answer)
-    run = save_run(default_sandbox(), record, "test").row
+    run = save_run(get_default_sandbox(), record, "test").row
     assert (run.reward, run.outcome) == (0, "failed")
     assert run.scores.get().outside == [{"path": "/orders/soap", "kind": "changed", "count": 1}]
     text = client.get(reverse("trajectories:detail", args=[run.pk])).content.decode()
@@ -187,7 +187,7 @@ def test_a_replay_says_what_broke_it(client: Client, framed: Task) -> None:
     assert f"{reverse('scenarios:widen_frame', args=[framed.pk])}?place=%2Forders%2Fsoap" in text
     form = client.get(reverse("scenarios:widen_frame", args=[framed.pk]), {"place": "/orders/soap"}).content.decode()
     assert ">\n/orders/soap</textarea>" in form
-    right = save_run(default_sandbox(), record.model_copy(update={"steps": calls[:1] + said}), "test").row
+    right = save_run(get_default_sandbox(), record.model_copy(update={"steps": calls[:1] + said}), "test").row
     assert right.reward == 1
     assert "outside the frame" not in client.get(reverse("trajectories:detail", args=[right.pk])).content.decode()
 
@@ -230,11 +230,11 @@ def test_all_tasks_of_an_environment_get_one_and_one_audit(client: Client, frame
     assert client.post(reverse("scenarios:start_environment_frames", args=[bare.environment_id])).status_code == 302
     job = Job.objects.get(kind="frame_task")
     assert job.payload == {"environment": bare.environment_id}
-    framed_now = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
+    framed_now = services.frame_tasks(get_default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
     assert framed_now == {"made": 2, "had_one": 0, "no_reference": 1, "superseded": 0, "failed": []}
     assert Job.objects.get(kind="audit").payload == {"tasks": [bare.pk, other.pk]}
     assert again(other).current.frame == {"allowances": [{"path": "/orders/tea", "values": [3]}]}
-    repeated = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
+    repeated = services.frame_tasks(get_default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
     assert repeated == {"made": 0, "had_one": 2, "no_reference": 1, "superseded": 0, "failed": []}
 
 
@@ -283,9 +283,9 @@ def test_the_frames_of_a_filter_are_pinned_and_human_work_stays(
 def test_the_list_says_how_much_could_change_unseen(client: Client, bare: Task) -> None:
     url = reverse("scenarios:tasks")
     assert "unseen" not in client.get(url).content.decode()
-    (case,) = audits.cases([bare.pk])
-    subject = audits.subject_of(case, program_of(case.revision.scenario.version))
-    audits.store(case, audits.compute(default_sandbox(), case, subject))
+    (case,) = audits.list_audit_cases([bare.pk])
+    subject = audits.build_audit_subject(case, build_program(case.revision.scenario.version))
+    audits.store_audit(case, audits.compute_audit(get_default_sandbox(), case, subject))
     of_environment = reverse("scenarios:of_environment", args=[bare.environment_id])
     for address in (url, of_environment):
         assert re.search(r"50\s?% unseen", client.get(address).content.decode()), address

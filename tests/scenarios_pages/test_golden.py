@@ -15,25 +15,25 @@ from synthesis.errors import InputError
 from synthesis.formats.envscaler import parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import RunRecord, RunStep, TaskRecord
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.scenarios_pages import golden_desk as desk
 from tests.scenarios_pages.conftest import person
 from webapp.accounts.models import AuditEntry, User
 from webapp.accounts.tokens import create_token
 from webapp.edits import services as edits
-from webapp.edits.forecasts import work_out
+from webapp.edits.forecasts import compute_forecast
 from webapp.edits.models import Edit, Forecast
 from webapp.edits.saved_edit import save_edit
-from webapp.environments.services import program_of
+from webapp.environments.services import build_program
 from webapp.errors import Conflict
 from webapp.jobs.models import Job, JobState
-from webapp.review.queues import QueueSettings, make_queue
+from webapp.review.queues import QueueSettings, create_queue
 from webapp.scenarios.audits import services as audits
 from webapp.scenarios.frames import services as frames
 from webapp.scenarios.golden import services
 from webapp.scenarios.human_work import BESIDE
 from webapp.scenarios.models import Task
-from webapp.scenarios.task_records import exported_scenarios
+from webapp.scenarios.task_records import iterate_exported_scenarios
 from webapp.scenarios.verifiers import read_verifier
 from webapp.trajectories.matrix import compute_matrix
 from webapp.trajectories.services import save_run
@@ -63,7 +63,7 @@ def verifier_of(task: Task) -> GoldenVerifier:
 
 
 def undecided(task: Task) -> list[str]:
-    return [place.path for place in services.list_undecided(again(task).current)]  # type: ignore[arg-type]
+    return [place.path for place in services.list_undecided_places(again(task).current)]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -79,19 +79,19 @@ def bo(db: None) -> User:
 @pytest.fixture
 def golden(checked: Task, bo: User) -> Task:
     """Made by a person, with a place that is not decided on yet."""
-    services.make_task_golden(default_sandbox(), again(checked), bo, "roles")
+    services.make_task_golden(get_default_sandbox(), again(checked), bo, "roles")
     return again(checked)
 
 
 def declare(task: Task, user: User) -> None:
     place = Volatile(path=desk.SEEN, role="timestamp", reason=REASON, by=user.get_username())
-    services.declare_volatile(default_sandbox(), user, task, place)
+    services.declare_volatile(get_default_sandbox(), user, task, place)
 
 
 def audit_now(task: Task) -> tuple[str, set[str]]:
-    (case,) = audits.cases([task.pk])
-    subject = audits.subject_of(case, program_of(case.revision.scenario.version))
-    row = audits.store(case, audits.compute(default_sandbox(), case, subject))
+    (case,) = audits.list_audit_cases([task.pk])
+    subject = audits.build_audit_subject(case, build_program(case.revision.scenario.version))
+    row = audits.store_audit(case, audits.compute_audit(get_default_sandbox(), case, subject))
     return row.state, set(row.faults.values_list("kind", flat=True))
 
 
@@ -108,7 +108,7 @@ def test_it_is_made_of_the_reference_in_a_job(client: Client, viewer: Client, bo
     assert f"job {job.pk}" in page(client, checked)
     Job.objects.filter(pk=job.pk).update(state=JobState.FAILED, error=f"The reference was lost. {desk.EVIL}")
     assert "The reference was lost." in page(client, checked)
-    made = services.make_task_golden(default_sandbox(), again(checked), bo, "roles")
+    made = services.make_task_golden(get_default_sandbox(), again(checked), bo, "roles")
     row = again(checked)
     assert (made.number, row.current, row.current_by) == (2, made, bo)
     assert AuditEntry.objects.get(action="task.golden.make").detail["before"] == 1
@@ -131,7 +131,7 @@ def test_the_page_shows_what_it_holds_and_what_may_differ(client: Client, viewer
     shown = page(viewer, golden)
     assert "/visits/+/at" in shown
     assert "Take away" not in shown
-    queue = make_queue(person("mo", "operator"), QueueSettings(name="Tasks", kind="task"))
+    queue = create_queue(person("mo", "operator"), QueueSettings(name="Tasks", kind="task"))
     desk_page = client.get(client.post(f"/review/{queue.pk}/next/")["Location"]).content.decode()
     assert 'id="golden-title"' in desk_page
     assert "/visits/+/at" in desk_page
@@ -189,7 +189,7 @@ def test_the_api_makes_declares_and_removes(checked: Task) -> None:
     read = {"If-Match": caller.get(url).headers["ETag"]}
     place = {"path": desk.SEEN, "role": "timestamp", "reason": "It is seen."}
     assert sent(f"{url}/golden/volatile", place, "three", **read)[0] == 409, "no golden state judges it yet"
-    services.make_task_golden(default_sandbox(), again(checked), None, "roles")
+    services.make_task_golden(get_default_sandbox(), again(checked), None, "roles")
     read = {"If-Match": caller.get(url).headers["ETag"]}
     status, made = sent(f"{url}/golden/volatile", place, "four", **read)
     assert (status, made["number"]) == (201, 3), made
@@ -220,7 +220,7 @@ def test_many_are_made_at_once_and_human_work_stays(client: Client, bo: User, ch
     with pytest.raises(Conflict, match="No reference"):
         services.start_golden(bo, again(lone), "roles")
     with pytest.raises(InputError, match="doing nothing would earn 1"):
-        services.make_task_golden(default_sandbox(), again(idle), bo, "roles")
+        services.make_task_golden(get_default_sandbox(), again(idle), bo, "roles")
     with pytest.raises(Conflict, match="checks or a script"):
         frames.start_frame(bo, again(checked))
     with pytest.raises(Conflict, match="No golden state judges"):
@@ -235,17 +235,19 @@ def run(*calls: tuple[str, dict[str, str]], answer: str = desk.ANSWER) -> RunRec
 
 def test_a_replay_says_in_which_places_the_end_differs(client: Client, golden: Task, bo: User) -> None:
     visit = {"guest": "ann", "room": "red"}
-    right = save_run(default_sandbox(), run(("visit", visit), ("see", {"guest": "ann"})), "test").row
+    right = save_run(get_default_sandbox(), run(("visit", visit), ("see", {"guest": "ann"})), "test").row
     assert (right.reward, right.outcome) == (1, "solved")
-    wrong = save_run(default_sandbox(), run(("visit", visit | {"room": "blue"}), ("see", {"guest": "ann"})), "test").row
+    wrong = save_run(
+        get_default_sandbox(), run(("visit", visit | {"room": "blue"}), ("see", {"guest": "ann"})), "test"
+    ).row
     assert (wrong.reward, wrong.outcome, wrong.failure) == (0, "failed", "goal")
-    assert [row["start"] for row in compute_matrix(default_sandbox(), wrong)["checks"]] == [0, 1]
+    assert [row["start"] for row in compute_matrix(get_default_sandbox(), wrong)["checks"]] == [0, 1]
     text = " ".join(client.get(reverse("trajectories:detail", args=[wrong.pk])).content.decode().split())
     assert "should be “red”, is “blue”" in text
     assert "outside the frame" not in text
     assert "widen" not in text
     assert "The end state is the golden state" in text
-    alone = save_run(default_sandbox(), run(("see", {"guest": "ann"}), answer='{"room": "blue"}'), "test").row
+    alone = save_run(get_default_sandbox(), run(("see", {"guest": "ann"}), answer='{"room": "blue"}'), "test").row
     text = " ".join(client.get(reverse("trajectories:detail", args=[alone.pk])).content.decode().split())
     assert "1 record missing from visits" in text
     listed = client.get(reverse("trajectories:list")).content.decode()
@@ -255,7 +257,7 @@ def test_a_replay_says_in_which_places_the_end_differs(client: Client, golden: T
 def save(task: Task, user: User, body: dict[str, object]) -> None:
     edit = edits.start_task_edit(user, again(task))
     edit = edits.keep_draft(user, edit.pk, body, edit.serial)
-    save_edit(default_sandbox(), user, edit.pk, None)
+    save_edit(get_default_sandbox(), user, edit.pk, None)
 
 
 def test_an_edit_makes_it_anew_and_keeps_what_people_declared(client: Client, golden: Task, bo: User) -> None:
@@ -295,7 +297,7 @@ def edit_program(user: User, task: Task, *changes: tuple[str, str]) -> Edit:
         assert old in source
         source = source.replace(old, new)
     edit = edits.keep_draft(user, edit.pk, {"source": source}, edit.serial)
-    work_out(default_sandbox(), Forecast.objects.create(edit=edit, digest=edit.digest), None)
+    compute_forecast(get_default_sandbox(), Forecast.objects.create(edit=edit, digest=edit.digest), None)
     return edit
 
 
@@ -307,7 +309,7 @@ def test_a_changed_program_makes_it_anew_where_the_reference_ends_elsewhere(
     assert before is not None
     edit = edit_program(bo, golden, ("Keeps guests and visits.", "Keeps visits and guests."))
     assert edit.forecasts.get().facts["golden_states"] == 0
-    save_edit(default_sandbox(), bo, edit.pk, None)
+    save_edit(get_default_sandbox(), bo, edit.pk, None)
     assert again(golden).current.golden_id == before.golden_id  # type: ignore[union-attr]
     edit = edit_program(bo, golden, ('"room": room', '"room": room.upper()'))
     forecast = edit.forecasts.get()
@@ -316,14 +318,14 @@ def test_a_changed_program_makes_it_anew_where_the_reference_ends_elsewhere(
     assert "golden state is another one" in line.approval_why
     client.force_login(bo)
     assert "Golden states made anew" in client.get(reverse("edits:forecast", args=[edit.pk])).content.decode()
-    save_edit(default_sandbox(), bo, edit.pk, None)
+    save_edit(get_default_sandbox(), bo, edit.pk, None)
     made = verifier_of(golden)
     assert [visit["room"] for visit in made.state["visits"].values()] == ["RED"]
     assert [item.by for item in made.volatile if item.path == desk.SEEN] == ["bo"]
     edit = edit_program(bo, golden, ('down a visit."""', 'down a visit."""\n        return {"success": False}'))
     (line,) = edit.forecasts.get().lines.all()
     assert (line.audit_after, edit.forecasts.get().facts["golden_states"]) == ("red", 0)
-    save_edit(default_sandbox(), bo, edit.pk, None)
+    save_edit(get_default_sandbox(), bo, edit.pk, None)
     kept = again(golden).current
     assert kept is not None
     assert kept.golden_id == golden.revisions.get(number=kept.number - 1).golden_id
@@ -332,7 +334,7 @@ def test_a_changed_program_makes_it_anew_where_the_reference_ends_elsewhere(
 
 def test_exports_and_imports_carry_it(golden: Task, bo: User) -> None:
     declare(golden, bo)
-    (raw,) = exported_scenarios(Task.objects.filter(pk=golden.pk))
+    (raw,) = iterate_exported_scenarios(Task.objects.filter(pk=golden.pk))
     ((_, read),) = parse_scenarios([Entry("[0]", json.loads(json.dumps(raw)))])
     assert isinstance(read, TaskRecord)
     assert read.verifier == verifier_of(golden)

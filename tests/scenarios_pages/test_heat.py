@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webapp.batches.pages.progress import centred, neck
+from webapp.batches.pages.progress import center_bar, draw_neck
 from webapp.scenarios.audits.mutant_matrix import HeatCell
 
 
@@ -19,8 +19,8 @@ def test_shades_are_shares_and_each_has_a_sign(count: int, tried: int, heat: int
 
 
 def test_the_funnel_is_in_the_middle_and_narrows_to_what_is_left() -> None:
-    assert centred([("kept", 0.0, 30.0), ("failed", 30.0, 10.0)]) == [("kept", 30.0, 30.0), ("failed", 60.0, 10.0)]
-    assert centred([]) == []
-    assert neck(80, 40, 100) == "10.00,0 90.00,0 70.00,10 30.00,10"
-    assert neck(0, 0, 100) == neck(5, 5, 0) == ""
-    assert neck(10, 20, 10) == "0.00,0 100.00,0 100.00,10 0.00,10", "never wider below"
+    assert center_bar([("kept", 0.0, 30.0), ("failed", 30.0, 10.0)]) == [("kept", 30.0, 30.0), ("failed", 60.0, 10.0)]
+    assert center_bar([]) == []
+    assert draw_neck(80, 40, 100) == "10.00,0 90.00,0 70.00,10 30.00,10"
+    assert draw_neck(0, 0, 100) == draw_neck(5, 5, 0) == ""
+    assert draw_neck(10, 20, 10) == "0.00,0 100.00,0 100.00,10 0.00,10", "never wider below"

@@ -8,12 +8,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.runtime.test_endings import FIND
 from tests.scenarios_pages.support import SOURCE, environment_record, task_record
 from tests.scenarios_pages.test_playground import add, run
 from tests.scenarios_pages.test_tasks import text_of
-from webapp.environments.services import program_of, save_environment
+from webapp.environments.services import build_program, save_environment
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Playground, PlaygroundCall
 
@@ -25,7 +25,7 @@ def playing(client: Client, read: str) -> Playground:
     """A playground whose tool `read` does this."""
     source = FIND + SOURCE.replace(READ, f"        {read}\n", 1)
     _, _, version = save_environment(environment_record(source), [], "test")
-    task = import_task(default_sandbox(), task_record(), version, program_of(version), "test").row
+    task = import_task(get_default_sandbox(), task_record(), version, build_program(version), "test").row
     body = {"version": version.pk, "scenario": task.scenario_id}
     assert client.post(reverse("scenarios:try_new"), body).status_code == 302
     return Playground.objects.get()

@@ -131,13 +131,13 @@ def test_two_tabs_never_write_over_each_other(client: Client, play: Playground):
 
 def test_a_change_during_the_call_is_not_overwritten(client: Client, play: Playground, monkeypatch):
     """The other tab commits between the check at the start and the write at the end."""
-    store = services._store
+    store = services._store_call
 
     def late(row: Playground, *rest):
         Playground.objects.filter(pk=row.pk).update(serial=row.serial + 1)
         return store(row, *rest)
 
-    monkeypatch.setattr(services, "_store", late)
+    monkeypatch.setattr(services, "_store_call", late)
     assert add(client, play, 1).status_code == 409
     assert not PlaygroundCall.objects.exists()
 
@@ -213,7 +213,7 @@ def test_without_a_sandbox_the_page_says_what_to_do(client: Client, task: Task, 
     def refuse() -> None:
         raise SandboxUnavailable("no seccomp")
 
-    monkeypatch.setattr(services, "default_sandbox", refuse)
+    monkeypatch.setattr(services, "get_default_sandbox", refuse)
     answer = client.post(reverse("scenarios:try_new"), {"version": task.scenario.version_id}, follow=True)
     text = text_of(answer)
     assert "The sandbox cannot start" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthesis.contracts import ReferenceCall
-from webapp.scenarios.state_tables import BESIDE, state_tables
+from webapp.scenarios.state_tables import BESIDE, build_state_tables
 
 
 def test_changed_added_removed_and_named_records_are_told_apart() -> None:
@@ -22,7 +22,7 @@ def test_changed_added_removed_and_named_records_are_told_apart() -> None:
         "title": "Inn",
     }
     calls = [ReferenceCall(tool="check_in", arguments={"guest": {"id": 9}, "room": "R3"})]
-    tables = {table.title: table for table in state_tables(before, after, calls)}
+    tables = {table.title: table for table in build_state_tables(before, after, calls)}
     assert list(tables) == ["rooms", "guests", "keys", "single values"], "what changes stands first"
     rooms = tables["rooms"]
     assert (len(rooms.rows), rooms.more, rooms.columns) == (BESIDE, 20 - BESIDE, ("state", "log", "beds"))
@@ -46,9 +46,9 @@ def test_states_of_any_shape_make_small_tables() -> None:
     wide = {f"field{n}": "x" * 500 for n in range(50)}
     before = {"odd": {"$dict": [[1, {"a": 1}], [2, {"a": 2}]]}, "tags": {"$set": ["a"]}, "wide": {"W": wide}, "n": None}
     after = {"odd": {"$dict": [[1, {"a": 5}]]}, "tags": {"$set": ["a", "b"]}, "wide": {"W": wide | {"field49": 1}}}
-    odd, broad, single = state_tables(before, after, [])
+    odd, broad, single = build_state_tables(before, after, [])
     assert [(row.key, row.change) for row in odd.rows] == [("1", "changed"), ("2", "removed")]
     assert (broad.columns[0], len(broad.columns)) == ("field49", 6)
     assert max(len(cell.before) for cell in broad.rows[0].cells) <= 60
     assert [(row.key, row.change) for row in single.rows] == [("tags", "changed"), ("n", "removed")]
-    assert state_tables({}, {}, []) == ()
+    assert build_state_tables({}, {}, []) == ()

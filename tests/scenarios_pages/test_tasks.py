@@ -10,10 +10,10 @@ from django.urls import reverse
 from synthesis.formats.envscaler import parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import TaskRecord
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.scenarios_pages.support import task_record
 from webapp.environments.models import Environment
-from webapp.environments.services import program_of
+from webapp.environments.services import build_program
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Check, Task, TaskRevision
 
@@ -170,7 +170,7 @@ def test_the_state_is_sent_branch_by_branch(client: Client, task: Task):
 def test_revisions_are_compared(client: Client, task: Task):
     version = task.scenario.version
     changed = task_record(instruction="Please make it four.", raw={"task": "other"})
-    import_task(default_sandbox(), changed, version, program_of(version), "test")
+    import_task(get_default_sandbox(), changed, version, build_program(version), "test")
     text = text_of(client.get(reverse("scenarios:task_diff", args=[task.pk, 1, 2])))
     assert "Please make it four." in text
     old = text_of(client.get(reverse("scenarios:task", args=[task.pk]), {"revision": "1"}))

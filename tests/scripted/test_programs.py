@@ -8,13 +8,13 @@ import pytest
 
 from synthesis.pipeline import PROGRAMMATIC
 from synthesis.runtime import Sandbox
-from synthesis.scripted import caught, planted, seen, themes
-from synthesis.scripted.library import shelf
+from synthesis.scripted import is_caught, is_reached, list_bundled_themes, list_planted_faults
+from synthesis.scripted.library import load_theme
 from synthesis.stages import StageSettings
 from tests.scripted.walk import Walk, walk
 
-KEYS = [theme.key for theme in themes("programmatic")]
-OWN = [one for one in planted() if one.variant == "programmatic"]
+KEYS = [theme.key for theme in list_bundled_themes("programmatic")]
+OWN = [one for one in list_planted_faults() if one.variant == "programmatic"]
 QUICK = StageSettings(assessment_calls=8)
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def test_every_task_is_green_and_taught_in_both_settings_or_planted(walked: tupl
     key, found = walked
     lost = {one.path for one in OWN if one.theme == key and one.outcome == "rejected"}
     audited = found.of("audit")
-    assert audited.keys() | lost == {f"{key}/{item}" for item in shelf(key).programs}
+    assert audited.keys() | lost == {f"{key}/{item}" for item in load_theme(key).programs}
     assert len(audited.keys() | lost) == 4
     for item, one in audited.items():
         task = one.task
@@ -46,8 +46,8 @@ def test_what_is_planted_is_caught(walked: tuple[str, Walk]) -> None:
     here = [one for one in OWN if one.theme == key]
     assert here
     for one in here:
-        assert seen(one, found), f"never came to {one.kind} at {one.path}"
-        assert caught(one, found), (one.kind, one.path, found.ending(one.path))
+        assert is_reached(one, found), f"never came to {one.kind} at {one.path}"
+        assert is_caught(one, found), (one.kind, one.path, found.ending(one.path))
 
 
 def test_the_two_themes_plant_every_kind_of_fault() -> None:

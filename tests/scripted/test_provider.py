@@ -12,15 +12,19 @@ from synthesis.errors import LLMError, Rejected
 from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.source_reader import read_code
 from synthesis.runtime import Sandbox, check_program
-from synthesis.scripted import ScriptedModel, planted, themes
-from synthesis.scripted.library import keys, shelf
+from synthesis.scripted import ScriptedModel, list_bundled_themes, list_planted_faults
+from synthesis.scripted.library import list_theme_keys, load_theme
 from synthesis.scripted.planted import THEMES
 from synthesis.scripted.programs.recipes import RECIPES
-from synthesis.themes.tasks import discover
+from synthesis.themes.tasks import discover_theme
 from tests.scripted.walk import kit_of
 from webapp.taxonomy.labels import FIRST_LEVEL
 
 KINDS = {
+    "invents_tool",
+    "unfit_answer",
+    "contradicts_trace",
+    "tells_order",
     "bad_json",
     "hopeless_json",
     "refusal",
@@ -54,17 +58,17 @@ def said(asked: StageCall) -> str:
 
 
 def test_six_themes_of_six_categories() -> None:
-    found = themes()
+    found = list_bundled_themes()
     assert len(found) == 6
     assert len({theme.category for theme in found}) == 6
     assert {theme.category for theme in found} <= set(FIRST_LEVEL)
     assert {theme.origin for theme in found} == {"scripted"}
-    assert set(RECIPES) == set(keys())
+    assert set(RECIPES) == set(list_theme_keys())
 
 
-@pytest.mark.parametrize("key", keys())
+@pytest.mark.parametrize("key", list_theme_keys())
 def test_the_files_of_a_theme_belong_together(key: str) -> None:
-    one = shelf(key)
+    one = load_theme(key)
     operations = [operation["name"] for operation in one.plan["operations"]]
     assert sorted(operations) == sorted(one.fragments.methods)
     assert 8 <= len(operations) <= 12
@@ -75,17 +79,19 @@ def test_the_files_of_a_theme_belong_together(key: str) -> None:
     assert check_program((THEMES / key / "program.py").read_text(), one.fragments.class_name, operations) == []
 
 
-@pytest.mark.parametrize("key", keys())
+@pytest.mark.parametrize("key", list_theme_keys())
 def test_the_whole_program_is_what_a_repair_gives(key: str) -> None:
     whole = read_code(said(call("repair", key)))
-    operations = [operation["name"] for operation in shelf(key).plan["operations"]]
-    assert check_program(whole, shelf(key).fragments.class_name, operations) == []
+    operations = [operation["name"] for operation in load_theme(key).plan["operations"]]
+    assert check_program(whole, load_theme(key).fragments.class_name, operations) == []
 
 
 def test_every_kind_of_fault_is_planted_and_its_reply_is_there() -> None:
-    assert {one.kind for one in planted()} == KINDS
-    assert len({one.theme for one in planted()}) == 6
-    assert all(one.text for one in planted())
+    assert {one.kind for one in list_planted_faults()} == KINDS
+    assert len({one.theme for one in list_planted_faults()}) == 6
+    for one in list_planted_faults():
+        usual = "" if one.edit is None else one.edit[0]
+        assert one.spoil(usual.__str__)
 
 
 def test_the_same_call_gets_the_same_reply() -> None:
@@ -129,17 +135,17 @@ def test_what_is_not_written_is_refused(stage: str, item: str, role: str, sample
     assert caught.value.reason == "refused"
 
 
-@pytest.mark.parametrize("key", keys())
+@pytest.mark.parametrize("key", list_theme_keys())
 def test_a_theme_is_found_again_in_the_task_it_was_inferred_from(key: str, sandbox: Sandbox) -> None:
-    theme = next(one for one in themes() if one.key == key)
+    theme = next(one for one in list_bundled_themes() if one.key == key)
     with kit_of(sandbox, key) as kit:
-        found = asyncio.run(discover(kit, theme.origin_text, key))
+        found = asyncio.run(discover_theme(kit, theme.origin_text, key))
     assert (found.name, found.category) == (theme.name, theme.category)
 
 
 def test_another_task_gets_no_theme(sandbox: Sandbox) -> None:
     with kit_of(sandbox, "task-17") as kit, pytest.raises((LLMError, Rejected)):
-        asyncio.run(discover(kit, "Write me a poem about the sea.", "task-17"))
+        asyncio.run(discover_theme(kit, "Write me a poem about the sea.", "task-17"))
 
 
 def test_replies_are_json_or_code() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from synthesis.contracts import SOLVED_AT, is_unexecuted
 from synthesis.runtime import Sandbox
-from synthesis.scripted import caught, planted, seen, themes
+from synthesis.scripted import is_caught, is_reached, list_bundled_themes, list_planted_faults
 from synthesis.stages import StageSettings
 from tests.scripted.walk import Walk, walk
 
@@ -24,9 +24,9 @@ def marks(number: int, key: str) -> list[pytest.MarkDecorator]:
 
 
 LOST = ("rejected", "failed", "unsolved")
-OWN = [one for one in planted() if one.variant in ("", "envscaler")]
+OWN = [one for one in list_planted_faults() if one.variant in ("", "envscaler")]
 """What is planted for this pipeline."""
-KEYS = [pytest.param(theme.key, marks=marks(number, theme.key)) for number, theme in enumerate(themes())]
+KEYS = [pytest.param(theme.key, marks=marks(number, theme.key)) for number, theme in enumerate(list_bundled_themes())]
 
 
 @pytest.fixture(scope="module", params=KEYS)
@@ -49,7 +49,9 @@ def test_an_environment_is_made_and_passes_its_assessment(walked: tuple[str, Wal
 def test_tasks_are_audited_green_and_their_reference_is_the_shortest_run(walked: tuple[str, Walk]) -> None:
     key, found = walked
     spoilt = {
-        one.path for one in planted() if one.theme == key and one.outcome in LOST and one.variant in ("", "envscaler")
+        one.path
+        for one in list_planted_faults()
+        if one.theme == key and one.outcome in LOST and one.variant in ("", "envscaler")
     }
     audited = found.of("audit")
     assert len(audited.keys() | spoilt) == 4
@@ -77,8 +79,8 @@ def test_what_is_planted_is_caught(walked: tuple[str, Walk]) -> None:
     here = [one for one in OWN if one.theme == key]
     assert here
     for one in here:
-        assert seen(one, found), f"never came to {one.kind} at {one.path or one.stage}"
-        assert caught(one, found), (one.kind, one.path, found.ending(one.path))
+        assert is_reached(one, found), f"never came to {one.kind} at {one.path or one.stage}"
+        assert is_caught(one, found), (one.kind, one.path, found.ending(one.path))
 
 
 def test_nothing_else_is_left_out(walked: tuple[str, Walk]) -> None:
@@ -104,8 +106,8 @@ def test_a_second_run_asks_nothing_and_gives_the_same(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize("seed", [1, 2**31 - 1])
 def test_a_tool_that_breaks_its_rule_is_caught_whatever_the_seed(sandbox: Sandbox, seed: int) -> None:
     found = asyncio.run(walk(sandbox, "plant-nursery", seed=seed, settings=StageSettings(scenarios=1, tasks=1)))
-    one = next(one for one in planted() if one.kind == "breaks_its_rule")
-    assert caught(one, found)
+    one = next(one for one in list_planted_faults() if one.kind == "breaks_its_rule")
+    assert is_caught(one, found)
     assessment = found.drafts["plant-nursery", "assess"]
     assert [(repair.tool, repair.outcome) for repair in assessment.repairs] == [(one.tool, "repaired")]
     assert assessment.first_score < assessment.score == 1.0

@@ -16,7 +16,7 @@ from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.store import MemoryStore
 from synthesis.pipeline import ENVSCALER
 from synthesis.runtime import Sandbox
-from synthesis.scripted import ItemEnding, ScriptedModel, themes
+from synthesis.scripted import ItemEnding, ScriptedModel, list_bundled_themes
 from synthesis.stages import ItemSpec, Kit, Level, Pipeline, StageSettings
 
 ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
@@ -81,7 +81,7 @@ async def walk(
 ) -> Walk:
     """Every stage of every item of a theme."""
     walked = walked or Walk()
-    spec = ItemSpec(theme=next(one for one in themes() if one.key == theme))
+    spec = ItemSpec(theme=next(one for one in list_bundled_themes() if one.key == theme))
     with kit_of(sandbox, theme, walked.store, seed, settings) as kit:
         await _item(walked, kit, pipeline, "theme", spec, {})
     return walked

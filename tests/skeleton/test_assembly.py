@@ -11,22 +11,22 @@ import pytest
 
 from synthesis.contracts import Program, Tool
 from synthesis.drafts import CodeDraft
-from synthesis.runtime import Sandbox, outline, working_schema
-from synthesis.skeleton.assembly import merge
-from synthesis.skeleton.fragments import normal, read_attributes, read_method
-from synthesis.skeleton.static import examine
+from synthesis.runtime import Sandbox, derive_working_schema, outline_program
+from synthesis.skeleton.assembly import merge_fragments
+from synthesis.skeleton.fragments import normalize_fragment, read_attributes, read_method
+from synthesis.skeleton.static import examine_program
 from tests.skeleton.support import ATTRIBUTES, METHODS, STARTED, fragments, planned
 
 
 def program(source: str, class_name: str = "PlantSwap") -> Program:
-    found = outline(source, class_name)
-    tools = tuple(Tool(name=m.name, parameters=working_schema(m)) for m in found.methods)
+    found = outline_program(source, class_name)
+    tools = tuple(Tool(name=m.name, parameters=derive_working_schema(m)) for m in found.methods)
     return Program(source=source, class_name=class_name, tools=tools)
 
 
 def body_of(source: str) -> str:
     """A method's meaning: its tree without the layout of its docstring."""
-    tree = ast.parse(normal(source))
+    tree = ast.parse(normalize_fragment(source))
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
             node.body[0] = ast.Expr(ast.Constant(ast.get_docstring(node)))
@@ -34,19 +34,19 @@ def body_of(source: str) -> str:
 
 
 def test_imports_stand_at_the_top_each_once() -> None:
-    head = merge(fragments()).split("\n\n")[0]
+    head = merge_fragments(fragments()).split("\n\n")[0]
     assert head.splitlines() == ["import copy", "import datetime", "from typing import Any, Dict, Optional"]
 
 
 def test_an_import_that_would_change_a_names_meaning_stays_in_its_method() -> None:
-    source = merge(fragments())
-    method = outline(source, "PlantSwap").method("take_pot")
+    source = merge_fragments(fragments())
+    method = outline_program(source, "PlantSwap").method("take_pot")
     assert method is not None
     assert method.source.splitlines()[7] == "        from datetime import datetime"
 
 
 def test_comments_docstrings_and_strings_stay_as_they_were_written() -> None:
-    source = merge(fragments())
+    source = merge_fragments(fragments())
     for words in (
         "MOST = 2  # by the rules",
         "        # Pots by id.",
@@ -59,7 +59,7 @@ def test_comments_docstrings_and_strings_stay_as_they_were_written() -> None:
 
 
 def test_the_program_does_what_its_fragments_say(sandbox: Sandbox) -> None:
-    with sandbox.reset(program(merge(fragments())), STARTED) as episode:
+    with sandbox.reset(program(merge_fragments(fragments())), STARTED) as episode:
         assert episode.call("take_pot", {"neighbour_id": "N-1", "pot_id": "P-1"}).result == {"success": True}
         assert episode.call("count_pots", {"neighbour_id": "N-1"}).result["pots"] == 1
         assert episode.call("find_pots", {"plant": "fern"}).result["pots"]["P-1"]["since"] == "01.03.2026"
@@ -73,7 +73,7 @@ def test_helpers_of_methods_are_kept_once() -> None:
         "def _all(self) -> str:\n    return _joined(_WORDS)\n\n\n"
     )
     code = fragments(find_pots=helpers + METHODS["find_pots"], count_pots=helpers + METHODS["count_pots"])
-    source = merge(code)
+    source = merge_fragments(code)
     assert source.count("_WORDS = ('a', 'b')") == 1
     assert source.count("# Joins.\ndef _joined") == 1
     assert source.count("    def _all(self)") == 1
@@ -83,7 +83,7 @@ def test_helpers_of_methods_are_kept_once() -> None:
 def test_different_helpers_of_one_name_both_stay_for_the_check_to_name() -> None:
     first = "def _part(self) -> int:\n    return 1\n\n\n"
     code = fragments(find_pots=first + METHODS["find_pots"], count_pots=first.replace("1", "2") + METHODS["count_pots"])
-    assert merge(code).count("def _part(self)") == 2
+    assert merge_fragments(code).count("def _part(self)") == 2
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_different_helpers_of_one_name_both_stay_for_the_check_to_name() -> None
 )
 def test_text_in_strings_is_not_indented(text: str) -> None:
     attributes = "class A:\n\tdef __init__(self):\n\t\tself.x = 1\n"
-    merged = merge(CodeDraft(class_name="A", attributes=attributes, methods=(text,)))
+    merged = merge_fragments(CodeDraft(class_name="A", attributes=attributes, methods=(text,)))
     (_, method) = next(node for node in ast.parse(merged).body if isinstance(node, ast.ClassDef)).body
     method_tree, text_tree = ast.Module([method], []), ast.parse(text)
     for tree in (method_tree, text_tree):
@@ -118,7 +118,7 @@ def test_text_in_strings_is_not_indented(text: str) -> None:
 def test_local_imports_find_a_place_in_any_layout(sandbox: Sandbox, text: str) -> None:
     attributes = "import datetime\nclass A:\n    def __init__(self):\n        self.x = str(datetime.date(2026, 1, 1))\n"
     method = f"from datetime import datetime\n{text}"
-    merged = merge(CodeDraft(class_name="A", attributes=attributes, methods=(method,)))
+    merged = merge_fragments(CodeDraft(class_name="A", attributes=attributes, methods=(method,)))
     with sandbox.reset(program(merged, "A"), None) as episode:
         assert episode.call("f", {}).result == "2026-01-02T00:00:00"
         assert episode.state() == {"x": "2026-01-01"}
@@ -173,14 +173,14 @@ def after():
 
 def test_what_stands_around_the_class_stays_around_it() -> None:
     method = 'import uuid\ndef f(self) -> int:\n    """Say."""\n    return after()\n'
-    assert merge(CodeDraft(class_name="A", attributes=AROUND, methods=(method,))) == TOGETHER
+    assert merge_fragments(CodeDraft(class_name="A", attributes=AROUND, methods=(method,))) == TOGETHER
 
 
 def taken_apart(raw: dict[str, Any]) -> CodeDraft:
     """A real program as its author wrote it: the class without its tools, and each tool."""
     source, name = raw["env_class_code"], raw["env_class_name"]
     tools = {tool["function"]["name"] for tool in raw["tools"]}
-    methods = [method for method in outline(source, name).methods if method.name in tools]
+    methods = [method for method in outline_program(source, name).methods if method.name in tools]
     lines = source.split("\n")
     for method in methods:
         first = method.line - len(method.decorators) - 1
@@ -194,18 +194,18 @@ def test_real_programs_are_rebuilt_from_their_fragments(real_data: Path, sandbox
     rebuilt = 0
     for raw in json.loads((real_data / "envscaler/env_metadata.json").read_text()).values():
         code, name = taken_apart(raw), raw["env_class_name"]
-        before = outline(raw["env_class_code"], name)
+        before = outline_program(raw["env_class_code"], name)
         assert (
             read_attributes(code.attributes, [m.name for m in before.methods if m.source in code.methods]).name == name
         )
-        source = merge(code)
-        after = outline(source, name)
+        source = merge_fragments(code)
+        after = outline_program(source, name)
         for method in before.methods:
             made = after.method(method.name)
             assert made is not None
             assert body_of(made.source) == body_of(method.source)
         for text in code.methods:
-            read_method(text, outline(f"class X:\n{text}", "X").methods[0].name)
+            read_method(text, outline_program(f"class X:\n{text}", "X").methods[0].name)
         with (
             sandbox.reset(program(source, name), None) as one,
             sandbox.reset(program(raw["env_class_code"], name), None) as other,
@@ -224,12 +224,12 @@ def test_the_fragments_of_a_real_run_become_a_program_without_problems(real_data
     for operation, one in listed.items():
         assert read_method(one["code"], operation).name == operation
     codes = tuple(one["code"] for one in listed.values())
-    source = merge(CodeDraft(class_name=name, attributes=run["class_definition"], methods=codes))
+    source = merge_fragments(CodeDraft(class_name=name, attributes=run["class_definition"], methods=codes))
     operations = [{"name": key, "description": "As it says.", "kind": "query"} for key in listed]
-    assert examine(sandbox, source, name, planned(operations)) == []
+    assert examine_program(sandbox, source, name, planned(operations)) == []
 
 
 def test_attributes_of_the_example_are_the_first_part_of_the_program() -> None:
-    source = merge(fragments())
+    source = merge_fragments(fragments())
     for line in ATTRIBUTES.splitlines():
         assert line.startswith(("import", "from")) or line in source

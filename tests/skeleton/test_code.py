@@ -13,7 +13,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.store import MemoryStore
 from synthesis.skeleton import write_code
-from synthesis.skeleton.fragments import normal, read_attributes, read_method
+from synthesis.skeleton.fragments import normalize_fragment, read_attributes, read_method
 from tests.skeleton.support import ATTRIBUTES, METHODS, OPERATIONS, Author, fenced, kit, planned
 
 NAMES = [one["name"] for one in OPERATIONS]
@@ -39,7 +39,9 @@ def test_fragments_come_in_the_order_of_the_plan() -> None:
     author = Author()
     code = written(author)
     assert code == CodeDraft(
-        class_name="PlantSwap", attributes=ATTRIBUTES, methods=tuple(normal(METHODS[name]) for name in NAMES)
+        class_name="PlantSwap",
+        attributes=ATTRIBUTES,
+        methods=tuple(normalize_fragment(METHODS[name]) for name in NAMES),
     )
     assert author.places == ["code_attributes", "code_method 0", "code_method 1", "code_method 2"]
 
@@ -66,7 +68,7 @@ def test_a_fragment_that_does_not_compile_is_asked_for_again_and_counted() -> No
     broken = METHODS["take_pot"].replace("return {", "return {{", 1)
     author.said["code_method 1"] = [fenced(broken), fenced(METHODS["take_pot"])]
     code = written(author)
-    assert code.methods[1] == normal(METHODS["take_pot"])
+    assert code.methods[1] == normalize_fragment(METHODS["take_pot"])
     (reason,) = code.refused
     assert reason.startswith("take_pot: the code is not Python")
     assert "not Python" in author.heard("code_method 1")[1]

@@ -10,10 +10,10 @@ import pytest
 
 from synthesis.drafts import Plan, TimePlan
 from synthesis.errors import MalformedReply, Rejected
-from synthesis.skeleton import plan
-from synthesis.skeleton.code import method_words
-from synthesis.skeleton.plan_text import plan_text
-from synthesis.skeleton.repair import record_of
+from synthesis.skeleton import plan_environment
+from synthesis.skeleton.code import build_method_prompt
+from synthesis.skeleton.plan_text import format_plan
+from synthesis.skeleton.repair import build_record
 from tests.skeleton.support import ATTRIBUTES, METHODS, OPERATIONS, STATE, THEME, Author, kit
 
 RULES = [*STATE["rules"], "A pot comes back within 30 days."]
@@ -34,7 +34,7 @@ def author(*coverage: dict[str, Any], state: Any = STATE, operations: Any = OPER
 
 
 def made(asked: Author, **settings: Any) -> Plan:
-    return asyncio.run(plan(kit(asked, **settings), THEME))
+    return asyncio.run(plan_environment(kit(asked, **settings), THEME))
 
 
 def test_a_plan_says_how_time_enters_and_who_tells_the_day() -> None:
@@ -43,14 +43,14 @@ def test_a_plan_says_how_time_enters_and_who_tells_the_day() -> None:
     due = "A pot is overdue from the 31st day on."
     assert found.time == TimePlan(rules=(3,), kept_in="today", due=due, told_by="get_today")
     assert "plan_coverage" not in asked.places
-    text = method_words(found, ATTRIBUTES, found.operations[1])
+    text = build_method_prompt(found, ATTRIBUTES, found.operations[1])
     assert f"Time: the day it is, kept in `today`, decides rule 3. {due}\nget_today tells it." in text
     assert "- take_pot (change): Take a pot home. (rules 1, 2)" in text
     assert "find_pots (query), take_pot (change)" in text, "of the others the names"
     assert found.operations[0].description not in text
     today = 'def get_today(self) -> dict:\n    """Tells what day it is."""\n    return {"success": True}\n'
     inner = "".join(f"    {line}\n" for text in (*METHODS.values(), today) for line in text.splitlines())
-    record = record_of(THEME, found, "PlantSwap", f"{ATTRIBUTES}\n{inner}")
+    record = build_record(THEME, found, "PlantSwap", f"{ATTRIBUTES}\n{inner}")
     assert record.introduction.endswith(f"{due} The day it is: get_today.")
 
 
@@ -94,7 +94,7 @@ def test_a_day_that_no_tool_tells_is_asked_about_and_an_operation_added() -> Non
     (told,) = asked.heard("plan_coverage")
     assert "the day it is, which decides rule 3: no query tells it" in told
     assert found.operations[-1].name == found.time.told_by == "get_today"
-    assert "get_today (query)" in plan_text(found)
+    assert "get_today (query)" in format_plan(found)
 
 
 def test_what_stays_open_after_two_rounds_is_taken_out() -> None:

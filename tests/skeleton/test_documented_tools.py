@@ -12,13 +12,13 @@ from synthesis.drafts import AssembledProgram, Plan
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.formats.records import ToolSpec
 from synthesis.runtime import Sandbox
-from synthesis.scripted import themes
-from synthesis.scripted.library import shelf
-from synthesis.skeleton import plan
+from synthesis.scripted import list_bundled_themes
+from synthesis.scripted.library import load_theme
+from synthesis.skeleton import plan_environment
 from synthesis.skeleton.code import write_code
 from synthesis.skeleton.documented_tools import name_tools
-from synthesis.skeleton.repair import assemble
-from synthesis.skeleton.static import examine, program_of
+from synthesis.skeleton.repair import assemble_program
+from synthesis.skeleton.static import build_program, examine_program
 from synthesis.stages import Kit
 from tests.scripted.walk import kit_of
 from tests.skeleton.support import METHODS, OPERATIONS, THEME, Author, fenced, kit
@@ -44,7 +44,7 @@ def author(*replies: Any) -> Author:
 
 
 def made(by: Author) -> Plan:
-    return asyncio.run(plan(kit(by), DOCUMENTED))
+    return asyncio.run(plan_environment(kit(by), DOCUMENTED))
 
 
 def test_the_tools_of_a_document_become_the_operations_as_they_are() -> None:
@@ -108,10 +108,10 @@ def test_the_static_check_compares_every_signature(sandbox: Sandbox) -> None:
     by = author()
     planned = made(by)
     draft = asyncio.run(write_code(kit(by), planned))
-    built = asyncio.run(assemble(kit(by, sandbox), DOCUMENTED, planned, draft))
+    built = asyncio.run(assemble_program(kit(by, sandbox), DOCUMENTED, planned, draft))
     assert isinstance(built, AssembledProgram)
     source = built.record.source.replace('plant: str = ""', "plant: int")
-    problems = examine(sandbox, source, built.record.class_name, planned)
+    problems = examine_program(sandbox, source, built.record.class_name, planned)
     assert problems == [
         "the parameter plant of find_pots is optional in its document: give it a default",
         "the parameter plant of find_pots is of type string in its document, not integer",
@@ -136,19 +136,20 @@ def test_the_scripted_provider_builds_an_environment_from_documents(sandbox: San
     """The documents of a bundled theme are made of its own tools; what is built has them all, by name and schema."""
 
     async def build(own: Kit) -> tuple[AssembledProgram, AssembledProgram]:
-        theme = next(theme for theme in themes() if theme.key == "climbing-gym")
-        first = await plan(own, theme)
-        usual = await assemble(own, theme, first, await write_code(own, first))
-        order = [operation["name"] for operation in shelf("climbing-gym").plan["operations"]]
+        theme = next(theme for theme in list_bundled_themes() if theme.key == "climbing-gym")
+        first = await plan_environment(own, theme)
+        usual = await assemble_program(own, theme, first, await write_code(own, first))
+        order = [operation["name"] for operation in load_theme("climbing-gym").plan["operations"]]
         known = {tool.name: tool for tool in usual.record.tools}
 
         schemas = {
-            tool.name: tool.parameters for tool in program_of(usual.record.source, usual.record.class_name, first).tools
+            tool.name: tool.parameters
+            for tool in build_program(usual.record.source, usual.record.class_name, first).tools
         }
         specs = tuple(ToolSpec(name=n, description=known[n].description, parameters=schemas[n]) for n in order)
         documented = theme.model_copy(update={"origin": "documents", "tools": specs})
-        planned = await plan(own, documented)
-        return usual, await assemble(own, documented, planned, await write_code(own, planned))
+        planned = await plan_environment(own, documented)
+        return usual, await assemble_program(own, documented, planned, await write_code(own, planned))
 
     with kit_of(sandbox, "climbing-gym") as own:
         usual, built = asyncio.run(build(own))

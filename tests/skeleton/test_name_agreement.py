@@ -8,12 +8,12 @@ import pytest
 
 from synthesis.drafts import AssembledProgram
 from synthesis.runtime import Sandbox
-from synthesis.skeleton import assemble
-from synthesis.skeleton.assembly import merge
-from synthesis.skeleton.name_agreement import disagreements
+from synthesis.skeleton import assemble_program
+from synthesis.skeleton.assembly import merge_fragments
+from synthesis.skeleton.name_agreement import find_disagreements
 from tests.skeleton.support import THEME, Author, fenced, fragments, kit, planned
 
-GOOD = merge(fragments())
+GOOD = merge_fragments(fragments())
 APART = GOOD.replace("def count_pots(self, neighbour_id: str)", "def count_pots(self, neighbourId: str)").replace(
     "self._held(neighbour_id), ", "self._held(neighbourId), "
 )
@@ -21,7 +21,7 @@ APART = GOOD.replace("def count_pots(self, neighbour_id: str)", "def count_pots(
 
 def assembled(author: Author, sandbox: Sandbox, **settings: int) -> AssembledProgram:
     code = fragments(count_pots=METHOD)
-    return asyncio.run(assemble(kit(author, sandbox, **settings), THEME, planned(), code))
+    return asyncio.run(assemble_program(kit(author, sandbox, **settings), THEME, planned(), code))
 
 
 METHOD = APART[APART.index("    def count_pots") :].replace("\n    ", "\n").strip() + "\n"
@@ -46,12 +46,12 @@ METHOD = APART[APART.index("    def count_pots") :].replace("\n    ", "\n").stri
 )
 def test_names_that_do_not_agree_are_told(old: str, new: str, words: str) -> None:
     assert old in GOOD
-    found = disagreements(GOOD.replace(old, new), "PlantSwap", planned())
+    found = find_disagreements(GOOD.replace(old, new), "PlantSwap", planned())
     assert any(words in problem for problem in found), found
 
 
 def test_a_program_whose_names_agree_is_left_alone() -> None:
-    assert disagreements(GOOD, "PlantSwap", planned()) == []
+    assert find_disagreements(GOOD, "PlantSwap", planned()) == []
 
 
 def test_the_author_is_told_once_and_the_better_version_is_kept(sandbox: Sandbox) -> None:

@@ -11,12 +11,12 @@ import pytest
 from synthesis.drafts import Plan, ThemeDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.formats.records import ToolSpec
-from synthesis.skeleton import plan
+from synthesis.skeleton import plan_environment
 from tests.skeleton.support import OPERATIONS, STATE, THEME, Author, kit, planned
 
 
 def made(author: Author, theme: ThemeDraft = THEME, **settings: Any) -> Plan:
-    return asyncio.run(plan(kit(author, **settings), theme))
+    return asyncio.run(plan_environment(kit(author, **settings), theme))
 
 
 def with_operations(*operations: dict[str, Any]) -> str:

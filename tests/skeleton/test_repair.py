@@ -10,22 +10,22 @@ import pytest
 from synthesis.contracts import Limits
 from synthesis.drafts import AssembledProgram, CodeDraft
 from synthesis.errors import Rejected, SandboxLost, SandboxUnavailable
-from synthesis.formats.envscaler import environment
+from synthesis.formats.envscaler import read_environment
 from synthesis.formats.files import Entry
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import Episode, Sandbox
-from synthesis.skeleton import assemble, plan, write_code
-from synthesis.skeleton.assembly import merge
-from synthesis.skeleton.repair import slug
-from synthesis.skeleton.static import examine
+from synthesis.skeleton import assemble_program, plan_environment, write_code
+from synthesis.skeleton.assembly import merge_fragments
+from synthesis.skeleton.repair import build_slug
+from synthesis.skeleton.static import examine_program
 from tests.skeleton.support import ATTRIBUTES, METHODS, THEME, Author, fenced, fragments, kit, planned
 
-GOOD = merge(fragments())
+GOOD = merge_fragments(fragments())
 HANGING = ATTRIBUTES.replace("MOST = 2 ", "MOST = sum(iter(int, 1)) ")
 
 
 def assembled(author: Author, sandbox: Sandbox, code: CodeDraft, **settings: Any) -> AssembledProgram:
-    return asyncio.run(assemble(kit(author, sandbox, **settings), THEME, planned(), code))
+    return asyncio.run(assemble_program(kit(author, sandbox, **settings), THEME, planned(), code))
 
 
 def test_from_a_theme_to_an_environment(sandbox: Sandbox) -> None:
@@ -33,8 +33,8 @@ def test_from_a_theme_to_an_environment(sandbox: Sandbox) -> None:
 
     async def whole() -> AssembledProgram:
         used = kit(author, sandbox, store)
-        made = await plan(used, THEME)
-        return await assemble(used, THEME, made, await write_code(used, made))
+        made = await plan_environment(used, THEME)
+        return await assemble_program(used, THEME, made, await write_code(used, made))
 
     found = asyncio.run(whole())
     assert found.repairs == 0
@@ -56,7 +56,7 @@ def test_from_a_theme_to_an_environment(sandbox: Sandbox) -> None:
 
 def test_the_record_goes_out_as_envscalers_and_comes_in_equal(sandbox: Sandbox) -> None:
     record = assembled(Author(), sandbox, fragments()).record
-    read = environment(Entry(place="[0]", key="", value=record.raw))
+    read = read_environment(Entry(place="[0]", key="", value=record.raw))
     same = ("key", "summary", "introduction", "category", "rules", "state_schema", "class_name", "source", "tools")
     assert {name: getattr(read, name) for name in same} == {name: getattr(record, name) for name in same}
 
@@ -116,7 +116,7 @@ def test_a_repair_that_is_junk_is_no_program(sandbox: Sandbox, junk: str) -> Non
 
 
 def test_a_good_program_has_no_problems(sandbox: Sandbox) -> None:
-    assert examine(sandbox, GOOD, "PlantSwap", planned()) == []
+    assert examine_program(sandbox, GOOD, "PlantSwap", planned()) == []
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_good_program_has_no_problems(sandbox: Sandbox) -> None:
 )
 def test_each_mistake_is_named(sandbox: Sandbox, old: str, new: str, words: str) -> None:
     assert old in GOOD
-    found = examine(sandbox, GOOD.replace(old, new, 1), "PlantSwap", planned())
+    found = examine_program(sandbox, GOOD.replace(old, new, 1), "PlantSwap", planned())
     assert any(words.replace(" .", " (") in problem for problem in found), found
 
 
@@ -167,9 +167,9 @@ def test_attributes_set_by_what_init_calls_or_by_computed_names_are_known(sandbo
         "    def _held", "    def _fill(self):\n        self.more = {}\n\n    def _held"
     )
     used = called.replace("self.today).isoformat()", "self.today).isoformat() + str(self.more)")
-    assert examine(sandbox, used, "PlantSwap", planned()) == []
+    assert examine_program(sandbox, used, "PlantSwap", planned()) == []
     computed = GOOD.replace("        # Pots by id.", "        setattr(self, 'mo' + 're', {})")
-    assert examine(sandbox, computed, "PlantSwap", planned()) == []
+    assert examine_program(sandbox, computed, "PlantSwap", planned()) == []
 
 
 def test_scopes_are_told_apart(sandbox: Sandbox) -> None:
@@ -185,7 +185,7 @@ def test_scopes_are_told_apart(sandbox: Sandbox) -> None:
             return str(problem)
 
     def _held"""
-    assert examine(sandbox, GOOD.replace("    def _held", more, 1), "PlantSwap", planned()) == []
+    assert examine_program(sandbox, GOOD.replace("    def _held", more, 1), "PlantSwap", planned()) == []
 
 
 def test_a_lost_sandbox_says_nothing_about_the_program() -> None:
@@ -194,14 +194,14 @@ def test_a_lost_sandbox_says_nothing_about_the_program() -> None:
             raise SandboxLost("sandbox", "its process ended")
 
     with pytest.raises(SandboxLost):
-        examine(Shaken(), GOOD, "PlantSwap", planned())
+        examine_program(Shaken(), GOOD, "PlantSwap", planned())
 
 
 def test_a_closed_sandbox_is_not_the_programs_fault() -> None:
     made = Sandbox(limits=Limits(memory_mib=128))
     made.close()
     with pytest.raises(SandboxUnavailable):
-        examine(made, GOOD, "PlantSwap", planned())
+        examine_program(made, GOOD, "PlantSwap", planned())
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_closed_sandbox_is_not_the_programs_fault() -> None:
     ],
 )
 def test_a_key_can_stand_in_an_address(key: str, words: str) -> None:
-    found = slug(key)
+    found = build_slug(key)
     assert found.startswith(words)
-    assert found == slug(key)
-    assert len(slug("x" * 1_000)) <= 80
+    assert found == build_slug(key)
+    assert len(build_slug("x" * 1_000)) <= 80

@@ -50,7 +50,7 @@ def test_a_command_brings_a_fresh_homes_database_or_uses_that_of_a_running_site(
     lock.take("http://127.0.0.1:1")
     servers = BriefServers(home)
     try:
-        home.tell_urls(servers.postgres(), "redis+socket:///nowhere?virtual_host=0")
+        home.store_urls(servers.postgres(), "redis+socket:///nowhere?virtual_host=0")
         pid = json.loads((home.records / "postgres.json").read_text())["pid"]
         assert shell(home.path, COUNT) == "1"
         assert psutil.pid_exists(pid), "the command stopped a server that is not its own"

@@ -20,12 +20,12 @@ from packaging.specifiers import SpecifierSet
 from docker.digests import IMAGES
 from docker.install_vllm import LOCK, WHERE
 from training.worker.child import TOKEN
-from training.worker.loop import _arguments as worker_arguments
+from training.worker.loop import _build_parser as worker_arguments
 from training.worker.serving.model_server import VLLM
 from webapp.celery import QUEUES
 from webapp.jobs.registry import KINDS
 from webapp.stack.install import TORCH
-from webapp.stack.web_processes import configuration
+from webapp.stack.web_processes import build_server_config
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
@@ -120,7 +120,7 @@ def test_the_site_believes_no_header_of_a_proxy_by_uvicorn():
     target = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").split("\nFROM base AS ")[1]
     command = json.loads(re.findall(r"^CMD (.*)$", target, flags=re.MULTILINE)[0])
     assert command[:3] == ["python", "-m", "webapp.stack.web_processes"]
-    config = configuration("0.0.0.0", 8000, 5)
+    config = build_server_config("0.0.0.0", 8000, 5)
     assert (config.app, config.proxy_headers) == ("webapp.asgi:application", False)
 
 

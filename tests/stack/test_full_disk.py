@@ -19,7 +19,7 @@ import pytest
 
 from tests.fixtures.installation import Installation
 from tests.fixtures.processes import wait_for
-from webapp.stack.services import health
+from webapp.stack.services import fetch_health
 
 pytestmark = pytest.mark.kill
 
@@ -105,7 +105,7 @@ class Person:
 
 
 def room(run: Installation) -> dict[str, Any]:
-    return dict(health(run.port).body.get("disk") or {})
+    return dict(fetch_health(run.port).body.get("disk") or {})
 
 
 def test_a_full_disk_is_told_outlived_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_full_disk_is_told_outlived_and_nothing_is_lost(tmp_path: Path) -> Non
         assert not person.page_if_any(f"/jobs/{job}/")
         assert run.outlived(), run.text()
         (run.seen / "filling").unlink()
-        wait_for(lambda: health(run.port).body.get("status") == "ok", seconds=120, what="health")
+        wait_for(lambda: fetch_health(run.port).body.get("status") == "ok", seconds=120, what="health")
         assert TOLD not in person.page("/")
         done = wait_for(lambda: _ended(person, job), seconds=150, what="the job that waited")
         assert (done["state"], done["error"]) == ("succeeded", "")

@@ -14,7 +14,7 @@ import pytest
 from tests.fixtures.installation import Installation, free_port
 from tests.fixtures.processes import ROOT, launch, wait_for
 from webapp.stack.home import Home
-from webapp.stack.services import health
+from webapp.stack.services import fetch_health
 from webapp.stack.valkey import Valkey
 
 pytestmark = [pytest.mark.kill, pytest.mark.xdist_group("one installation")]
@@ -40,7 +40,7 @@ def started(installation: Installation) -> Installation:
 
 
 def test_it_comes_up_well_and_logs_nothing_secret(started: Installation) -> None:
-    found = health(started.port)
+    found = fetch_health(started.port)
     assert found.code == 200
     assert found.body["status"] == "ok"
     assert {"llm", "sandbox"} <= set(found.body["workers"])
@@ -59,7 +59,7 @@ def test_a_second_run_on_the_same_home_is_refused(started: Installation) -> None
     assert result.returncode == 1
     assert started.running
     assert f"process {started.running.pid}, at http://127.0.0.1:{started.port}" in result.stderr
-    assert health(started.port).code == 200
+    assert fetch_health(started.port).code == 200
 
 
 def test_ctrl_c_stops_what_it_started_and_nothing_else(started: Installation, tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ def test_children_of_a_killed_supervisor_end_and_one_that_cannot_does_not_stop_t
     started.start()
     assert "stopping postgres, left over from a run that was killed" in started.text()
     assert alive(family) == []
-    assert health(started.port).code == 200
+    assert fetch_health(started.port).code == 200

@@ -13,7 +13,7 @@ from django.db.migrations.state import ProjectState
 
 from tests.benchmarks.databases import own_database
 from tests.fixtures.processes import test_database_url
-from webapp.settings import database
+from webapp.settings import build_database_settings
 
 CATALOG = """
 SELECT 'column', c.relname || ' ' || a.attnum, concat_ws(' ', a.attname, format_type(a.atttypid, a.atttypmod),
@@ -45,7 +45,7 @@ def second_database(monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseDatabaseWra
     monkeypatch.setenv("DATABASE_URL", test_database_url())
     with own_database("test_migrate") as url:
         made = connection.copy("second")
-        made.settings_dict = {**connection.settings_dict, "NAME": database(url)["NAME"]}
+        made.settings_dict = {**connection.settings_dict, "NAME": build_database_settings(url)["NAME"]}
         connections["second"] = made
         try:
             yield made

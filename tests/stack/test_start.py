@@ -18,7 +18,7 @@ from webapp.stack import account, config
 from webapp.stack.errors import StackError
 from webapp.stack.home import LONGEST_SOCKET, SOCKET_PATH_LIMIT, Home, HomeLock
 from webapp.stack.postgres import Postgres
-from webapp.stack.process import Child, Service, bound_log, survivors
+from webapp.stack.process import Child, Service, find_survivors, truncate_log
 from webapp.stack.supervisor import LONGEST_READY_DELAY_SECONDS, Supervisor
 
 
@@ -120,7 +120,7 @@ def test_a_log_stays_under_its_limit_and_keeps_the_end(tmp_path):
     with open(log, "ab") as writer:
         writer.write(b"old " * 1000)
         writer.flush()
-        bound_log(log, 100)
+        truncate_log(log, 100)
         assert log.stat().st_size == 0
         writer.write(b"new")
     assert log.read_bytes() == b"new"
@@ -130,7 +130,7 @@ def test_a_log_stays_under_its_limit_and_keeps_the_end(tmp_path):
 def test_a_recorded_number_of_another_process_is_not_taken_for_ours(tmp_path):
     (tmp_path / "web.json").write_text(json.dumps({"pid": os.getpid(), "started": 5.0}))
     (tmp_path / "beat.json").write_text("{ half a reco")
-    assert survivors(tmp_path) == []
+    assert find_survivors(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -200,7 +200,7 @@ def test_postgres_runs_under_another_account_even_below_a_closed_folder(tmp_path
     closed.mkdir(mode=0o700)
     home = Home(closed / "home")
     home.prepare()
-    chosen = account.choose(home.postgres)
+    chosen = account.choose_account(home.postgres)
     assert chosen is not None
     assert chosen.uid != 0
     assert chosen.capability is not None
@@ -222,7 +222,7 @@ def test_postgres_runs_under_another_account_even_below_a_closed_folder(tmp_path
 def test_children_get_no_connection_settings_of_the_shell(monkeypatch):
     monkeypatch.setenv("PGHOST", "elsewhere")
     monkeypatch.setenv("OPENAI_API_KEY", "passed-on")
-    found = config.child_environment(config.read(), "postgresql:///x", "redis://", "s" * 40)
+    found = config.build_child_environment(config.read_config(), "postgresql:///x", "redis://", "s" * 40)
     assert "PGHOST" not in found
     assert found["OPENAI_API_KEY"] == "passed-on"
 
@@ -231,7 +231,7 @@ def test_a_running_child_is_known_again_by_its_record(tmp_path):
     home = Home(tmp_path)
     home.prepare()
     child = Child(Service("sleeper", ["/bin/sleep", "60"], lambda: True), logs=home.logs, records=home.records)
-    assert [name for name, _process in survivors(home.records)] == ["sleeper"]
+    assert [name for name, _process in find_survivors(home.records)] == ["sleeper"]
     child.kill()
-    assert wait_for(lambda: child.ended(), what="the end") == -signal.SIGKILL
-    assert survivors(home.records) == []
+    assert wait_for(lambda: child.find_exit_code(), what="the end") == -signal.SIGKILL
+    assert find_survivors(home.records) == []

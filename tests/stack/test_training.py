@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from tests.fixtures.processes import ROOT, Running, celery_worker, child_environment, wait_for
 from webapp.accounts.models import ApiToken, User
-from webapp.accounts.tokens import find_token, granted, revoke_token
+from webapp.accounts.tokens import find_token, list_granted_scopes, revoke_token
 from webapp.celery import QUEUES, REQUIRED_QUEUES, app
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.runs.local import installation, worker_process
@@ -55,7 +55,7 @@ def test_the_worker_has_an_account_that_nobody_logs_in_with_and_a_token_for_work
     assert not user.has_usable_password()
     token = find_token((home / "worker-token").read_text().strip())
     assert isinstance(token, ApiToken)
-    assert granted(token) == {"worker"}
+    assert list_granted_scopes(token) == {"worker"}
     assert (home / "worker-token").stat().st_mode & 0o777 == 0o600
     assert not worker_process.ensure_token()
     assert ApiToken.objects.count() == 1
@@ -110,15 +110,15 @@ def test_a_first_start_in_a_process_of_its_own_can_queue_the_installation() -> N
 
 def test_the_switch_is_on_unless_a_person_says_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ENVARIUM_TRAINING", raising=False)
-    assert config.read().training
+    assert config.read_config().training
     monkeypatch.setenv("ENVARIUM_TRAINING", "off")
-    found = config.read()
+    found = config.read_config()
     assert not found.training
-    children = config.child_environment(found, "postgresql:///x", "redis://", "s" * 40)
+    children = config.build_child_environment(found, "postgresql:///x", "redis://", "s" * 40)
     assert (children["ENVARIUM_TRAINING"], children["ENVARIUM_URL"]) == ("off", found.url)
     monkeypatch.setenv("ENVARIUM_TRAINING", "perhaps")
     with pytest.raises(StackError, match="use on or off"):
-        config.read()
+        config.read_config()
 
 
 def test_the_queue_of_training_is_nobodys_condition_for_being_well() -> None:
@@ -148,7 +148,7 @@ def test_services_for_later_come_up_by_themselves_and_are_stopped_first(
 def obedient(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A process in the worker's place that says how it ended."""
     mark = home / "mark"
-    monkeypatch.setattr(worker_process, "command", lambda serves=0: [sys.executable, "-c", OBEDIENT, str(mark)])
+    monkeypatch.setattr(worker_process, "build_command", lambda serves=0: [sys.executable, "-c", OBEDIENT, str(mark)])
     return mark
 
 
@@ -165,7 +165,7 @@ def test_what_interrupts_the_wait_asks_the_worker_to_end(obedient: Path, home: P
     signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
     try:
         with pytest.raises(TimeoutError):
-            worker_process.work()
+            worker_process.run_worker()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -174,9 +174,9 @@ def test_what_interrupts_the_wait_asks_the_worker_to_end(obedient: Path, home: P
 
 
 def test_the_worker_is_told_its_token_by_a_file_and_knows_no_secret_of_the_site(home: Path) -> None:
-    given = worker_process.command()
+    given = worker_process.build_command()
     assert given[given.index("--token-file") + 1] == str(home / "worker-token")
-    assert not {"DATABASE_URL", "BROKER_URL", "ENVARIUM_SECRET_KEY"} & set(worker_process.environment())
+    assert not {"DATABASE_URL", "BROKER_URL", "ENVARIUM_SECRET_KEY"} & set(worker_process.build_environment())
 
 
 @pytest.fixture
@@ -191,8 +191,8 @@ def waiting_job(transactional_db: None) -> TrainingJob:
 def busy(waiting_job: TrainingJob, tmp_path: Path) -> Iterator[tuple[Running, psutil.Process]]:
     """A real Celery worker whose training worker waits for a site that is away, and that training worker."""
     pytest.importorskip("torch")
-    if installation.missing():
-        pytest.skip(f"training is not installed: {installation.missing()}")
+    if installation.list_missing_requirements():
+        pytest.skip(f"training is not installed: {installation.list_missing_requirements()}")
     (tmp_path / "worker-token").write_text("envr_0000_0000\n")
     more = {"ENVARIUM_HOME": str(tmp_path), "ENVARIUM_URL": "http://127.0.0.1:9"}
     with celery_worker(tmp_path, "gpu", "gpu", **more) as running:

@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 
 from synthesis.formats.records import TaskRecord
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import environment, folders, tasks
-from synthesis.starter.record import program_of
+from synthesis.starter import list_folders, read_environment, read_tasks
+from synthesis.starter.record import build_program
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.call_sequences import Subject
@@ -29,7 +29,7 @@ RESTS_ON = (
 )
 """Files and folders of `synthesis`: all that this module loads, and what runs in the sandbox."""
 RECORD = Path(__file__).with_name("audited.json")
-TASKS = [(folder, task) for folder in folders() for task in tasks(folder)]
+TASKS = [(folder, task) for folder in list_folders() for task in read_tasks(folder)]
 
 
 def digest() -> str:
@@ -51,7 +51,7 @@ def audited(sandbox: Sandbox, folder: Path, task: TaskRecord) -> TaskAudit:
     return audit_task(
         sandbox,
         Subject(
-            program=program_of(environment(folder)),
+            program=build_program(read_environment(folder)),
             initial=encode_state(task.initial_state),
             answer_form=task.answer_form,
             verifier=task.verifier,
@@ -77,7 +77,7 @@ def main() -> None:
     before = digest()
     for folder, task in TASKS:
         print(task.key, file=sys.stderr, flush=True)
-        require_green(audited(default_sandbox(), folder, task))
+        require_green(audited(get_default_sandbox(), folder, task))
     RECORD.write_text(json.dumps({"rests_on": before, "green": len(TASKS)}, indent=1) + "\n", encoding="utf-8")
 
 

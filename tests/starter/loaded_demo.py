@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.core.management import call_command
 
-from synthesis.starter import load
+from synthesis.starter import load_bundle
 from webapp.environments.models import Environment, Finding
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Score, Trajectory
@@ -22,7 +22,7 @@ def demo() -> str:
 
 def require_demo_loaded_once(folder: Path) -> None:
     """Load the demo, and load it again."""
-    environments, tasks, runs = load()
+    environments, tasks, runs = load_bundle()
     said = f"{len(environments)} environments, {len(tasks)} tasks, {len(runs)} trajectories"
     assert said in demo()
     assert not Finding.objects.exists()

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from synthesis.formats.records import TaskRecord
-from synthesis.rollout import observation
-from synthesis.runtime import Sandbox, default_sandbox
-from synthesis.starter import environment, folders, program_of, tasks
-from synthesis.starter.record import execute
+from synthesis.rollout import format_observation
+from synthesis.runtime import Sandbox, get_default_sandbox
+from synthesis.starter import build_program, list_folders, read_environment, read_tasks
+from synthesis.starter.record import execute_calls
 from tests.benchmarks.answers.judging import CORPUS, measure_judging, read_cases
 
-TASKS = {task.key: task for folder in folders() for task in tasks(folder)}
+TASKS = {task.key: task for folder in list_folders() for task in read_tasks(folder)}
 
 
 def dated_fields(task: TaskRecord) -> list[str]:
@@ -22,7 +22,7 @@ def dated_fields(task: TaskRecord) -> list[str]:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 def test_every_answer_of_the_corpus_is_judged_as_a_person_would(sandbox: Sandbox) -> None:
@@ -38,8 +38,8 @@ def test_every_answer_of_the_corpus_is_judged_as_a_person_would(sandbox: Sandbox
 def test_the_days_and_times_of_a_form_can_be_looked_up(sandbox: Sandbox, key: str) -> None:
     task = TASKS[key]
     assert task.reference
-    program = program_of(environment(next(path for path in folders() if task in tasks(path))))
-    results, _ = execute(sandbox, program, task, [call.model_dump() for call in task.reference.calls], "")
-    seen = " ".join(map(observation, results)) + json.dumps([call.arguments for call in task.reference.calls])
+    program = build_program(read_environment(next(path for path in list_folders() if task in read_tasks(path))))
+    results, _ = execute_calls(sandbox, program, task, [call.model_dump() for call in task.reference.calls], "")
+    seen = " ".join(map(format_observation, results)) + json.dumps([call.arguments for call in task.reference.calls])
     given = json.loads(task.reference.answer)
     assert [name for name in dated_fields(task) if given[name] not in seen] == []

@@ -11,19 +11,19 @@ import sys
 
 import pytest
 
-from synthesis.runtime import Sandbox, default_sandbox
-from synthesis.starter import folders, tasks
+from synthesis.runtime import Sandbox, get_default_sandbox
+from synthesis.starter import list_folders, read_tasks
 from tests.starter.audited import RECORD, RESTS_ON, ROOT, TASKS, audited, digest, is_recorded, require_green
 
-QUICK = {tasks(folder)[0].key for folder in (folders()[0], folders()[-1])}
-HARDEST = {tasks(folder)[-1].key for folder in folders()}
+QUICK = {read_tasks(folder)[0].key for folder in (list_folders()[0], list_folders()[-1])}
+HARDEST = {read_tasks(folder)[-1].key for folder in list_folders()}
 KNOWN = is_recorded()
 ASKED = [task for task in TASKS if task[1].key in QUICK | HARDEST or not KNOWN]
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.formats.answer_form import answer_text
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.formats.answer_form import serialize_answer
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import HERE, environment, read, tasks
-from synthesis.starter.record import execute, program_of
+from synthesis.starter import HERE, read_environment, read_json_file, read_tasks
+from synthesis.starter.record import build_program, execute_calls
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 def scene(name: str, index: int):
     folder = HERE / name
-    return folder, read(folder, "scenarios.json")[index]["initial_state"]
+    return folder, read_json_file(folder, "scenarios.json")[index]["initial_state"]
 
 
 REFUSED = [
@@ -65,7 +65,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "index", "tool", "values", "reason"), REFUSED)
 def test_rules_are_enforced_and_a_refusal_changes_nothing(sandbox, name, index, tool, values, reason):
     folder, state = scene(name, index)
-    program = program_of(environment(folder))
+    program = build_program(read_environment(folder))
     parameters = list(next(item for item in program.tools if item.name == tool).parameters["properties"])
     arguments = {key: value for key, value in zip(parameters, values, strict=False) if value is not None}
     with sandbox.reset(program, encode_state(state)) as episode:
@@ -78,7 +78,7 @@ def test_rules_are_enforced_and_a_refusal_changes_nothing(sandbox, name, index, 
 
 def play(sandbox, name, index, *calls):
     folder, state = scene(name, index)
-    with sandbox.reset(program_of(environment(folder)), encode_state(state)) as episode:
+    with sandbox.reset(build_program(read_environment(folder)), encode_state(state)) as episode:
         return [episode.call(tool, arguments) for tool, arguments in calls], episode.state()
 
 
@@ -246,10 +246,10 @@ OTHER_WAYS = {
 def test_another_right_way_earns_everything_and_a_wrong_answer_does_not(sandbox, key):
     calls, answer = OTHER_WAYS[key]
     folder = HERE / ("clinic_desk" if key.startswith("clinic") else "tool_library")
-    task = next(task for task in tasks(folder) if task.key == key)
-    program = program_of(environment(folder))
-    results, reward = execute(sandbox, program, task, calls, answer_text(answer))
+    task = next(task for task in read_tasks(folder) if task.key == key)
+    program = build_program(read_environment(folder))
+    results, reward = execute_calls(sandbox, program, task, calls, serialize_answer(answer))
     assert all(result.result["success"] for result in results)
     assert reward.reward == 1
-    for other in ("", answer_text({}), str(*answer.values())):
-        assert execute(sandbox, program, task, calls, other)[1].reward < 1
+    for other in ("", serialize_answer({}), str(*answer.values())):
+        assert execute_calls(sandbox, program, task, calls, other)[1].reward < 1

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.formats.answer_form import answer_text
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.formats.answer_form import serialize_answer
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import HERE, environment, read, references, tasks
-from synthesis.starter.record import execute, program_of
+from synthesis.starter import HERE, read_environment, read_json_file, read_references, read_tasks
+from synthesis.starter.record import build_program, execute_calls
 
 FOLDER = HERE / "club_ledger"
-REFERENCES = references(FOLDER)
+REFERENCES = read_references(FOLDER)
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 def call(tool: str, **arguments: object) -> dict[str, object]:
@@ -24,15 +24,17 @@ def call(tool: str, **arguments: object) -> dict[str, object]:
 
 
 def play(sandbox, index, *calls):
-    program = program_of(environment(FOLDER))
-    state = read(FOLDER, "scenarios.json")[index]["initial_state"]
+    program = build_program(read_environment(FOLDER))
+    state = read_json_file(FOLDER, "scenarios.json")[index]["initial_state"]
     with sandbox.reset(program, encode_state(state)) as episode:
         return [episode.call(item["tool"], item["arguments"]) for item in calls]
 
 
 def earned(sandbox, key, calls, answer, refused=()):
-    task = next(task for task in tasks(FOLDER) if task.key == key)
-    results, reward = execute(sandbox, program_of(environment(FOLDER)), task, calls, answer_text(answer))
+    task = next(task for task in read_tasks(FOLDER) if task.key == key)
+    results, reward = execute_calls(
+        sandbox, build_program(read_environment(FOLDER)), task, calls, serialize_answer(answer)
+    )
     assert [index for index, result in enumerate(results) if not result.result["success"]] == list(refused)
     return reward.reward
 

@@ -6,17 +6,17 @@ import pytest
 
 from synthesis.contracts import Reference
 from synthesis.runtime import Sandbox
-from synthesis.starter import load
+from synthesis.starter import load_bundle
 from webapp.environments.services import save_environment
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import reference_of, save_reference
+from webapp.scenarios.references import find_reference, save_reference
 from webapp.scenarios.services import Start, save_task
 from webapp.scenarios.starter_set import load_starter
 
 
 @pytest.mark.django_db
 def test_what_people_made_of_a_bundled_record_outlives_the_next_start(sandbox: Sandbox) -> None:
-    environments, tasks, _ = load()
+    environments, tasks, _ = load_bundle()
     environment, record = environments[0], next(one for one in tasks if one.environment_key == environments[0].key)
     load_starter(sandbox, [environment], [record])
     task = Task.objects.select_related("current", "scenario__version", "scenario__initial").get()
@@ -24,7 +24,7 @@ def test_what_people_made_of_a_bundled_record_outlives_the_next_start(sandbox: S
     other = Reference(calls=(), answer="By another way.")
     save_reference(task.current, other, "fork")
     load_starter(sandbox, [environment], [record])
-    kept = reference_of(TaskRevision.objects.get())
+    kept = find_reference(TaskRevision.objects.get())
     assert kept is not None
     assert kept.answer == "By another way."
     edited = record.model_copy(update={"instruction": "Be quick.", "raw": {**record.raw, "task": "Be quick."}})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import HERE, environment, read
-from synthesis.starter.record import program_of
+from synthesis.starter import HERE, read_environment, read_json_file
+from synthesis.starter.record import build_program
 
 FLEET, SCHOOL = HERE / "device_fleet", HERE / "school_timetable"
 EXAM = {"course_id": "GEO10", "date": "2026-11-20", "period": 3, "room_id": "R-06", "invigilator_id": "T-01"}
@@ -15,7 +15,7 @@ EXAM = {"course_id": "GEO10", "date": "2026-11-20", "period": 3, "room_id": "R-0
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 REFUSED = [
@@ -87,8 +87,8 @@ REFUSED = [
 
 @pytest.mark.parametrize(("folder", "scene", "tool", "arguments", "reason"), REFUSED)
 def test_rules_are_enforced_and_a_refusal_changes_nothing(sandbox, folder, scene, tool, arguments, reason):
-    state = read(folder, "scenarios.json")[scene]["initial_state"]
-    with sandbox.reset(program_of(environment(folder)), encode_state(state)) as episode:
+    state = read_json_file(folder, "scenarios.json")[scene]["initial_state"]
+    with sandbox.reset(build_program(read_environment(folder)), encode_state(state)) as episode:
         result = episode.call(tool, arguments)
     assert result.ok
     assert result.result["success"] is False

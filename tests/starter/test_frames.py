@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import Reward
-from synthesis.runtime import Sandbox, default_sandbox
-from synthesis.starter import environment, folders, frames, program_of, read, tasks
-from synthesis.starter.record import execute, frames_of
+from synthesis.runtime import Sandbox, get_default_sandbox
+from synthesis.starter import build_program, list_folders, read_environment, read_frames, read_json_file, read_tasks
+from synthesis.starter.record import compute_frames, execute_calls
 
 Call = dict[str, Any]
 Calls = list[Call]
-TASKS = {task.key: (folder, task) for folder in folders() for task in tasks(folder)}
+TASKS = {task.key: (folder, task) for folder in list_folders() for task in read_tasks(folder)}
 UNASKED: list[tuple[str, str, dict[str, Any]]] = [
     ("cafe-bigger-table", "open_order", {"table_id": "T-2", "guests": 2, "allergies": []}),
     ("cafe-bigger-table", "serve_order", {"order_id": "O-302"}),
@@ -77,19 +77,19 @@ UNASKED: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 @pytest.fixture(scope="module")
 def programs() -> dict[Any, Any]:
-    return {folder: program_of(environment(folder)) for folder in folders()}
+    return {folder: build_program(read_environment(folder)) for folder in list_folders()}
 
 
 def judged(sandbox: Sandbox, programs: dict[Any, Any], key: str, edit: Callable[[Calls], Calls]) -> Reward:
     folder, task = TASKS[key]
     assert task.reference is not None
     calls = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in task.reference.calls]
-    return execute(sandbox, programs[folder], task, edit(calls), task.reference.answer)[1]
+    return execute_calls(sandbox, programs[folder], task, edit(calls), task.reference.answer)[1]
 
 
 @pytest.mark.parametrize(("key", "tool", "arguments"), UNASKED, ids=lambda item: item if isinstance(item, str) else "")
@@ -191,17 +191,17 @@ def test_another_right_way_is_never_refused(sandbox, programs, key, way):
     assert (reward.reward, reward.outside) == (1, ())
 
 
-@pytest.mark.parametrize("key", [tasks(folder)[-1].key for folder in folders()])
+@pytest.mark.parametrize("key", [read_tasks(folder)[-1].key for folder in list_folders()])
 def test_calls_in_another_order_stay_inside_the_frame(sandbox, programs, key):
     """Wherever the checks say that the work was done all the same."""
     reward = judged(sandbox, programs, key, lambda calls: calls[::-1])
     assert not (reward.outside and all(verdict.passed for verdict in reward.verdicts)), reward.outside
 
 
-@pytest.mark.parametrize("folder", folders(), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", list_folders(), ids=lambda folder: folder.name)
 def test_frames_are_what_the_references_change(sandbox, folder):
-    assert read(folder, "frames.json") == frames_of(sandbox, folder)
-    assert set(frames(folder)) == {task.key for task in tasks(folder) if task.verifier.kind != "golden"}
+    assert read_json_file(folder, "frames.json") == compute_frames(sandbox, folder)
+    assert set(read_frames(folder)) == {task.key for task in read_tasks(folder) if task.verifier.kind != "golden"}
 
 
 def test_every_widening_says_why():

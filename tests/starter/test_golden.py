@@ -6,35 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from synthesis.formats.answer_form import field_checks
+from synthesis.formats.answer_form import build_field_checks
 from synthesis.formats.records import TaskRecord
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import environment, folders, program_of, tasks
+from synthesis.starter import build_program, list_folders, read_environment, read_tasks
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.golden import golden_differences
 from synthesis.verifiers.golden.golden_states import make_golden
 from tests.starter.audited import TASKS
 
-SAMPLE = {tasks(folder)[2].key for folder in folders()[:6]}
+SAMPLE = {read_tasks(folder)[2].key for folder in list_folders()[:6]}
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 def judged_by_golden(sandbox: Sandbox, folder: Path, task: TaskRecord) -> Subject:
     """The task with a golden state in the place of its own verifier; of its checks those of the answer form stay."""
     subject = Subject(
-        program=program_of(environment(folder)),
+        program=build_program(read_environment(folder)),
         initial=encode_state(task.initial_state),
         answer_form=task.answer_form,
         verifier=task.verifier,
         reference=task.reference,
     )
-    checks = field_checks(task.answer_form, task.expected_answer)
+    checks = build_field_checks(task.answer_form, task.expected_answer)
     made = make_golden(sandbox, subject, checks=checks)
     assert made.unapproved == ()
     return subject.model_copy(update={"verifier": made.golden})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.formats.answer_form import answer_text
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.formats.answer_form import serialize_answer
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import HERE, environment, read, tasks
-from synthesis.starter.record import execute, program_of
+from synthesis.starter import HERE, read_environment, read_json_file, read_tasks
+from synthesis.starter.record import build_program, execute_calls
 
 RAIL, CAFE = HERE / "rail_booking", HERE / "cafe_kitchen"
 TICKET = {"payer_id": "C-02", "traveller_ids": ["C-02"], "train": "EX 15", "date": "2026-05-12", "origin": "PAM"}
@@ -18,12 +18,12 @@ TABLE = {"name": "Osei", "guests": 4, "date": "2026-09-21", "start": "18:00", "t
 
 @pytest.fixture(scope="module")
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 def play(sandbox, folder, scene, *calls):
-    state = read(folder, "scenarios.json")[scene]["initial_state"]
-    with sandbox.reset(program_of(environment(folder)), encode_state(state)) as episode:
+    state = read_json_file(folder, "scenarios.json")[scene]["initial_state"]
+    with sandbox.reset(build_program(read_environment(folder)), encode_state(state)) as episode:
         return [episode.call(tool, arguments) for tool, arguments in calls], episode.state()
 
 
@@ -184,10 +184,10 @@ OTHER_WAYS = {
 @pytest.mark.slow
 def test_another_right_way_earns_everything_and_a_wrong_answer_does_not(sandbox, key):
     folder = RAIL if key.startswith("rail") else CAFE
-    task = next(task for task in tasks(folder) if task.key == key)
+    task = next(task for task in read_tasks(folder) if task.key == key)
     steps, answer = OTHER_WAYS[key]
     calls = [{"tool": tool, "arguments": arguments} for tool, arguments in steps]
-    program = program_of(environment(folder))
-    assert execute(sandbox, program, task, calls, answer_text(answer))[1].reward == 1
-    for other in ("", answer_text({}), str(*answer.values())):
-        assert execute(sandbox, program, task, calls, other)[1].reward < 1
+    program = build_program(read_environment(folder))
+    assert execute_calls(sandbox, program, task, calls, serialize_answer(answer))[1].reward == 1
+    for other in ("", serialize_answer({}), str(*answer.values())):
+        assert execute_calls(sandbox, program, task, calls, other)[1].reward < 1

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.supply import lock
-from webapp.stack.install import ENTRY, LOCK, TORCH, pins
+from webapp.stack.install import ENTRY, LOCK, TORCH, list_pins
 
 TEXT = LOCK.read_text()
 DECLARED = [
@@ -22,7 +22,7 @@ DECLARED = [
 
 def pinned(extra: str, machine: tuple[str, str]) -> dict[str, str]:
     """Versions by name that an extra installs on a machine; torch, which goes in apart, among them."""
-    found = [pin for text in pins([extra], TEXT) for pin in lock.PIN.finditer(text)]
+    found = [pin for text in list_pins([extra], TEXT) for pin in lock.PIN.finditer(text)]
     name, _, version = TORCH.partition("==")
     return {pin["name"]: pin["version"] for pin in found if machine in lock.applies(pin["rest"])} | {name: version}
 
@@ -42,7 +42,7 @@ def test_what_is_declared_is_pinned_in_its_range_on_every_machine(machine: tuple
 @pytest.mark.parametrize("extra", [extra for extra in lock.EXTRAS if extra != "lock"])
 def test_what_an_extra_pins_is_all_that_its_packages_need(extra: str) -> None:
     """pip is told to look for nothing else. Asked of what is installed here, as its metadata has it."""
-    here = {name for pin in pins([extra], TEXT) for name in lock.versions(pin)} | {"torch"}
+    here = {name for pin in list_pins([extra], TEXT) for name in lock.versions(pin)} | {"torch"}
     waiting = [(wanted.name, tuple(wanted.extras)) for name, wanted in DECLARED if name == extra]
     seen = set(waiting)
     while waiting:

@@ -9,11 +9,11 @@ import pytest
 from synthesis.contracts import Allowance, Frame, Reference, ReferenceCall
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
-from synthesis.formats.answer_form import with_field_checks
+from synthesis.formats.answer_form import add_field_checks
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
-from synthesis.tasks.audit_repair import audit
-from synthesis.tasks.reference_search import solve
+from synthesis.tasks.audit_repair import audit_and_repair_task
+from synthesis.tasks.reference_search import solve_task
 from synthesis.verifiers.audit_report import TaskAudit
 
 from .support import (
@@ -51,7 +51,7 @@ def repaired(*sources: str, free: Any = None) -> str:
 
 
 def audited(sandbox: Sandbox, model: Scripted, draft: TaskDraft, **settings: Any) -> tuple[TaskDraft, TaskAudit]:
-    return run(lambda kit: audit(kit, RECORD, SCENARIO, draft), model, sandbox, **settings)
+    return run(lambda kit: audit_and_repair_task(kit, RECORD, SCENARIO, draft), model, sandbox, **settings)
 
 
 def test_a_sound_task_is_green_and_nobody_is_asked(sandbox: Sandbox) -> None:
@@ -91,8 +91,8 @@ def test_the_runs_at_a_repaired_task_are_judged_as_it_judges(sandbox: Sandbox) -
     weak = task(WEAK, GONE, OTHERS)
 
     async def both(kit: Kit) -> tuple[TaskDraft, TaskDraft]:
-        before = await solve(kit, RECORD, SCENARIO, weak)
-        after, _ = await audit(kit, RECORD, SCENARIO, before)
+        before = await solve_task(kit, RECORD, SCENARIO, weak)
+        after, _ = await audit_and_repair_task(kit, RECORD, SCENARIO, before)
         return before, after
 
     before, after = run(both, model, sandbox, solver_runs=3)
@@ -154,7 +154,7 @@ def test_by_proportion_a_guard_makes_it_red_and_the_repair_leaves_it_out(sandbox
 def test_a_program_that_no_longer_starts_is_a_fact(sandbox: Sandbox) -> None:
     broken = SCENARIO.model_copy(update={"state": SCENARIO.state | {"mode": "raise"}})
     with pytest.raises(Rejected) as found:
-        run(lambda kit: audit(kit, RECORD, broken, task(reference=REFERENCE)), Scripted(), sandbox)
+        run(lambda kit: audit_and_repair_task(kit, RECORD, broken, task(reference=REFERENCE)), Scripted(), sandbox)
     assert found.value.reason == "state_invalid"
 
 
@@ -170,7 +170,7 @@ def solved_and_audited(
     sandbox: Sandbox, model: Scripted, draft: TaskDraft, solver_runs: int = 1
 ) -> tuple[TaskDraft, TaskAudit]:
     async def both(kit: Kit) -> tuple[TaskDraft, TaskAudit]:
-        return await audit(kit, RECORD, SCENARIO, await solve(kit, RECORD, SCENARIO, draft))
+        return await audit_and_repair_task(kit, RECORD, SCENARIO, await solve_task(kit, RECORD, SCENARIO, draft))
 
     return run(both, model, sandbox, solver_runs=solver_runs)
 
@@ -259,7 +259,7 @@ ASKED = task(HERS, OTHERS, answer_form=FORM, expected_answer={"locker": "L-3"})
 def test_an_expected_value_that_all_runs_contradict_is_told_and_corrected(sandbox: Sandbox) -> None:
     reply = repaired(HERS, OTHERS).replace("```python", "```python\nEXPECTED = {'locker': 'L-2'}", 1)
     model = Scripted({"repair_task": reply}, teacher=[[LOOK, GIVE, SUBMIT]])
-    checks = with_field_checks(ASKED.checks, ASKED.answer_form, ASKED.expected_answer)
+    checks = add_field_checks(ASKED.checks, ASKED.answer_form, ASKED.expected_answer)
     found, report = solved_and_audited(sandbox, model, ASKED.model_copy(update={"checks": checks}), solver_runs=2)
     told = model.calls[-1].messages[-1].content if model.calls[-1].site.stage == "repair_task" else ""
     assert '"L-3" is expected as `locker`, and all 2 runs submitted "L-2"' in told

@@ -11,7 +11,7 @@ from synthesis.drafts import TaskDraft
 from synthesis.errors import InfrastructureError, InputError, MalformedReply, Rejected
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.tasks.checks import write_checks
-from synthesis.tasks.damaged_states import damaged
+from synthesis.tasks.damaged_states import build_damaged_states
 
 from .support import (
     FORM,
@@ -204,7 +204,7 @@ def test_a_task_without_a_checklist_is_no_input(sandbox: Sandbox) -> None:
 
 def test_damaged_states_differ_everywhere_and_keep_what_is_tagged() -> None:
     start = encode_state(STATE | {"refusals": [], "mode": "", "seen": {"a"}, "count": 3, "open": True})
-    found = damaged(start)
+    found = build_damaged_states(start)
     assert len(found) == 4
     assert all(one.keys() == start.keys() and one["seen"] == start["seen"] for one in found)
     assert all(one != start for one in found)

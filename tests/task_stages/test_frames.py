@@ -8,8 +8,8 @@ from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import Rejected
 from synthesis.runtime import Sandbox
 from synthesis.tasks.checklist import write_checklist
-from synthesis.tasks.reference_search import solve
-from synthesis.verifiers.frame import spelled_place
+from synthesis.tasks.reference_search import solve_task
+from synthesis.verifiers.frame import format_place
 
 from .support import (
     DONE,
@@ -36,12 +36,12 @@ FREE = {"path": "/lockers/*/floor", "reason": "A locker may stand on any floor."
 
 def solved(sandbox: Sandbox, draft: TaskDraft, *teacher: list[Turn], scenario: ScenarioDraft = SCENARIO) -> TaskDraft:
     model = Scripted(teacher=teacher)
-    return run(lambda kit: solve(kit, RECORD, scenario, draft), model, sandbox, solver_runs=len(teacher))
+    return run(lambda kit: solve_task(kit, RECORD, scenario, draft), model, sandbox, solver_runs=len(teacher))
 
 
 def places(found: TaskDraft) -> list[str]:
     assert found.frame is not None
-    return [spelled_place(item) for item in found.frame.allowances]
+    return [format_place(item) for item in found.frame.allowances]
 
 
 def test_a_solved_task_has_the_frame_of_its_reference(sandbox: Sandbox) -> None:

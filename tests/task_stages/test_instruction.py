@@ -9,16 +9,16 @@ import pytest
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.runtime import Sandbox
-from synthesis.starter import environment, folders, tasks
+from synthesis.starter import list_folders, read_environment, read_tasks
 from synthesis.tasks.checklist import write_checklist
 from synthesis.tasks.instruction import write_task
-from synthesis.tasks.leak import leaks, names_of
+from synthesis.tasks.leak import collect_names, find_leaks
 
 from .support import FORM, INSTRUCTION, ITEMS, RECORD, SCENARIO, Scripted, as_json, run
 
 GOOD = as_json(title="A locker for Ada", instruction=INSTRUCTION, reasoning="She has none yet.")
-CLINIC = next(folder for folder in folders() if folder.name == "clinic_desk")
-NAMES = names_of(environment(CLINIC), tasks(CLINIC)[0].initial_state)
+CLINIC = next(folder for folder in list_folders() if folder.name == "clinic_desk")
+NAMES = collect_names(read_environment(CLINIC), read_tasks(CLINIC)[0].initial_state)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ NAMES = names_of(environment(CLINIC), tasks(CLINIC)[0].initial_state)
     ],
 )
 def test_what_a_user_cannot_know_is_a_leak(text: str, kind: str) -> None:
-    assert [leak.kind for leak in leaks(text, NAMES)] == [kind]
+    assert [leak.kind for leak in find_leaks(text, NAMES)] == [kind]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_a_user_cannot_know_is_a_leak(text: str, kind: str) -> None:
     ],
 )
 def test_ordinary_words_and_printed_numbers_are_none(text: str) -> None:
-    assert leaks(text, NAMES) == []
+    assert find_leaks(text, NAMES) == []
 
 
 def test_an_instruction_is_kept_with_its_rule(sandbox: Sandbox) -> None:

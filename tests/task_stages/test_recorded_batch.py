@@ -13,11 +13,11 @@ import pytest
 from synthesis.contracts import AnswerField, CheckRecord, Reference, ReferenceCall
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import Rejected
-from synthesis.formats.answer_form import with_field_checks
+from synthesis.formats.answer_form import add_field_checks
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.llm.source_reader import read_code
 from synthesis.runtime import Sandbox
-from synthesis.tasks.audit_repair import audit
+from synthesis.tasks.audit_repair import audit_and_repair_task
 from tests.benchmarks.prompt_parts.rewriting import Recorded
 from tests.benchmarks.prompt_tokens import data_folder
 
@@ -68,7 +68,7 @@ def recorded_task() -> tuple[EnvironmentRecord, ScenarioDraft, TaskDraft]:
         instruction=asked,
         answer_form=FORM,
         expected_answer=EXPECTED,
-        checks=with_field_checks(written, FORM, EXPECTED),
+        checks=add_field_checks(written, FORM, EXPECTED),
         reference=Reference(calls=calls, answer=json.dumps(EXPECTED)),
     )
     return record, ScenarioDraft(name="June", state=json.loads(listed.parts["state"])), task
@@ -83,9 +83,13 @@ def test_the_forgotten_release_is_told_and_asked_for_after_the_repair(sandbox: S
     record, scenario, task = recorded_task()
     forgotten = CheckRecord(label="The umbrella stand's place PL-313 is released.", source=RELEASED)
     model = Scripted({"repair_task": repair_reply(task, forgotten)})
-    found, report = run(lambda kit: audit(kit, record, scenario, task), model, sandbox)
+    found, report = run(lambda kit: audit_and_repair_task(kit, record, scenario, task), model, sandbox)
     assert 'met without call 7, release_place {"place_id": "PL-313"}' in model.last_words()
     assert not [fault for fault in report.faults if fault.kind in ("unneeded_call", "run_refused", "reference_fails")]
     assert found.reference == task.reference
     with pytest.raises(Rejected, match="unneeded_call"):
-        run(lambda kit: audit(kit, record, scenario, task), Scripted({"repair_task": repair_reply(task)}), sandbox)
+        run(
+            lambda kit: audit_and_repair_task(kit, record, scenario, task),
+            Scripted({"repair_task": repair_reply(task)}),
+            sandbox,
+        )

@@ -12,7 +12,7 @@ from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError, LLMError, SpendCapReached
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.runtime import Sandbox
-from synthesis.tasks.reference_search import UNSOLVED, solve
+from synthesis.tasks.reference_search import UNSOLVED, solve_task
 
 from .support import (
     DONE,
@@ -47,7 +47,7 @@ def solved(
 ) -> TaskDraft:
     model = Scripted(teacher=teacher)
     given = draft or task()
-    return run(lambda kit: solve(kit, record, scenario, given), model, sandbox, solver_runs=len(teacher))
+    return run(lambda kit: solve_task(kit, record, scenario, given), model, sandbox, solver_runs=len(teacher))
 
 
 def names(found: TaskDraft) -> list[str]:
@@ -75,7 +75,7 @@ def test_of_runs_as_short_the_first_counts(sandbox: Sandbox) -> None:
 
 def test_each_run_is_a_sample_of_its_own(sandbox: Sandbox) -> None:
     model = Scripted(teacher=[[GIVE, DONE]])
-    run(lambda kit: solve(kit, RECORD, SCENARIO, task()), model, sandbox, solver_runs=3)
+    run(lambda kit: solve_task(kit, RECORD, SCENARIO, task()), model, sandbox, solver_runs=3)
     first = [call for call in model.calls if len(call.messages) == 2]
     assert sorted(call.site.sample for call in first) == [0, 1, 2]
     assert {(call.site.role, call.site.stage, call.site.item) for call in model.calls} == {
@@ -122,7 +122,7 @@ def test_every_run_stays_with_the_task_as_it_judges_them(sandbox: Sandbox) -> No
     assert [change.path for change in changed.reward.outside] == ["/lockers/L-3/member_id"]
     assert changed.timing.environment_s == changed.timing.agent_s == 0
     fewer = run(
-        lambda kit: solve(kit, RECORD, SCENARIO, loose),
+        lambda kit: solve_task(kit, RECORD, SCENARIO, loose),
         Scripted(teacher=[[GIVE, DONE]]),
         sandbox,
         solver_runs=3,
@@ -167,7 +167,7 @@ def test_the_cap_passes_through(sandbox: Sandbox) -> None:
             raise SpendCapReached("enough")
 
     with pytest.raises(SpendCapReached):
-        run(lambda kit: solve(kit, RECORD, SCENARIO, task()), Capped(), sandbox)
+        run(lambda kit: solve_task(kit, RECORD, SCENARIO, task()), Capped(), sandbox)
 
 
 def test_an_endless_answer_is_no_reference(sandbox: Sandbox) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from django.db import connection
 
 from webapp.taxonomy.models import Node, Theme
-from webapp.taxonomy.services import count, place
+from webapp.taxonomy.services import add_counts, place_paths
 
 TOP, MIDDLE, LOW = 40, 12, 20
 
@@ -20,7 +20,7 @@ def plant(themes: int = 12_000) -> dict[str, int]:
         for b in range(MIDDLE)
         for c in range(LOW)
     ]
-    nodes = place(paths)
+    nodes = place_paths(paths)
     rows = []
     for number in range(themes):
         path = paths[number % len(paths)]
@@ -30,7 +30,7 @@ def plant(themes: int = 12_000) -> dict[str, int]:
     added: dict[int, Counter[str]] = {}
     for row in rows:
         added.setdefault(row.node_id, Counter()).update(themes=1, tools=row.tool_count)
-    count(added)
+    add_counts(added)
     return dict(Node.objects.values_list("path", "pk"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.taxonomy.samples import entries, environment, server
-from webapp.taxonomy.coverage import covered
+from webapp.taxonomy.coverage import list_covered_labels
 from webapp.taxonomy.importer import import_servers
 
 pytestmark = pytest.mark.django_db
@@ -20,10 +20,10 @@ def test_gaps_come_first_and_those_with_most_themes_in_front() -> None:
         )
     )
     environment("one", category="Weather")
-    rows, _ = covered(None)
+    rows, _ = list_covered_labels(None)
     assert [(row.node.name, row.gap) for row in rows] == [
         ("Gaming", "no environments"),
         ("Education", "no environments"),
         ("Weather", "few tasks"),
     ]
-    assert [row.node.name for row in covered(None, "name")[0]] == ["Education", "Gaming", "Weather"]
+    assert [row.node.name for row in list_covered_labels(None, "name")[0]] == ["Education", "Gaming", "Weather"]

@@ -17,11 +17,11 @@ from tests.taxonomy.samples import entries, server
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.models import Job, JobState
-from webapp.pages.recount import recount
+from webapp.pages.recount import recount_all
 from webapp.taxonomy import importer
 from webapp.taxonomy.models import Grouping, Theme
-from webapp.taxonomy.near_duplicates.group_job import regroup
-from webapp.taxonomy.near_duplicates.services import start_grouping, undo
+from webapp.taxonomy.near_duplicates.group_job import regroup_themes
+from webapp.taxonomy.near_duplicates.services import start_grouping, undo_decision
 from webapp.taxonomy.services import start_mcp_import
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,14 +65,14 @@ def test_a_worker_groups_themes_and_says_why_it_could_not() -> None:
 @pytest.mark.data
 def test_the_real_servers_are_grouped(real_data: Path) -> None:
     importer.import_servers(mcp.read_servers(real_data / "mcp_servers" / "servers.jsonl.gz"))
-    found = regroup(0.85)
+    found = regroup_themes(0.85)
     print(f"{found.themes} themes in {found.seconds:.1f} s: {found.groups} groups, {found.folded} folded")
     assert found.themes == 2120
     assert 50 < found.groups < 150
     near.folds()
     numbers = [one["folded"] for one in found.counts]
     assert numbers == sorted(numbers, reverse=True)
-    undo(found.decision_id, None)
+    undo_decision(found.decision_id, None)
     assert near.folds() == {}
 
 
@@ -87,7 +87,7 @@ def test_a_stopped_import_keeps_whole_chunks_and_goes_on_from_there(monkeypatch:
     with pytest.raises(Cancelled):
         importer.import_servers(file, progress=stop)
     assert Theme.objects.count() == 10
-    assert recount() == []
+    assert recount_all() == []
     again: dict[str, Any] = importer.import_servers(file)
     assert again["themes"] == {"created": 25, "unchanged": 10, "updated": 0}
-    assert recount() == []
+    assert recount_all() == []

@@ -11,10 +11,10 @@ from tests.fixtures.llm import Request, Scripted, llm_server, refuse, say
 from tests.rollouts_web.support import endpoint_at, person
 from tests.taxonomy.near import folds, plant, theme
 from webapp.endpoints.services import set_roles
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 from webapp.jobs.models import Job
 from webapp.taxonomy.models import Grouping, ThemeReply
-from webapp.taxonomy.near_duplicates.services import keep_apart, start_grouping
+from webapp.taxonomy.near_duplicates.services import separate_theme, start_grouping
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,7 +26,7 @@ def judge(request: Request) -> Scripted:
 
 
 def grouped(job: Job) -> Job:
-    run(job.pk)
+    run_job(job.pk)
     job.refresh_from_db()
     return job
 
@@ -45,7 +45,7 @@ def test_the_model_that_plays_the_judge_decides_once_and_later_groupings_ask_wha
         asked = len(server.requests)
         assert first.asked >= asked == ThemeReply.objects.count() > 0, "equal texts are one question"
         assert "by local/scripted-1" in first.decision.words
-        keep_apart(theme(4).pk, None)
+        separate_theme(theme(4).pk, None)
         assert grouped(start_grouping(None, 0.85, judge="")).state == "succeeded"
         assert len(server.requests) == asked
     assert folds() == {"1": "2"}, "what a person keeps apart stays so"

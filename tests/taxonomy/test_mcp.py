@@ -15,7 +15,7 @@ from tests.taxonomy.samples import SCHEMA, entries, server, write
 
 
 def only(**fields: Any) -> ThemeRecord | Failure:
-    ((_, record),) = mcp.themes(entries(server(**fields)))
+    ((_, record),) = mcp.parse_themes(entries(server(**fields)))
     return record
 
 
@@ -100,7 +100,7 @@ def test_what_means_nothing_is_refused_where_it_stands(fields: dict[str, Any], p
 def test_a_bad_line_does_not_stop_the_others_and_an_id_counts_once(tmp_path: Path) -> None:
     path = write(tmp_path / "servers.jsonl", server(1), server(1, name="Another"), server(2))
     path.write_text(path.read_text() + "\n{not json\n[]\n" + '{"name": NaN}')
-    found = [record for _, record in mcp.themes(mcp.read_servers(path))]
+    found = [record for _, record in mcp.parse_themes(mcp.read_servers(path))]
     assert [type(one) for one in found] == [ThemeRecord, Failure, ThemeRecord, Failure, Failure, Failure]
     failures = [one for one in found if isinstance(one, Failure)]
     assert "already stands at line 1" in failures[0].reason
@@ -127,11 +127,11 @@ def test_servers_and_their_size_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert "2000 are allowed" in record.reason
     monkeypatch.setattr(mcp, "MAX_SERVERS", 1)
     with pytest.raises(UnreadableFile, match="split it"):
-        mcp.bounded(entries(server(1), server(2)), "servers.jsonl")
+        mcp.require_few_servers(entries(server(1), server(2)), "servers.jsonl")
 
 
 @pytest.mark.data
 def test_the_real_servers_all_go_in(real_data: Path) -> None:
-    found = [one for _, one in mcp.themes(mcp.read_servers(real_data / "mcp_servers" / "servers.jsonl.gz"))]
+    found = [one for _, one in mcp.parse_themes(mcp.read_servers(real_data / "mcp_servers" / "servers.jsonl.gz"))]
     assert len(found) == 2120
     assert sum(len(one.tools) for one in found if isinstance(one, ThemeRecord)) == 17_578

@@ -18,8 +18,8 @@ from webapp.jobs.models import Job
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates import services
-from webapp.taxonomy.near_duplicates.group_job import regroup
-from webapp.taxonomy.theme_services import Judgement, note_judged
+from webapp.taxonomy.near_duplicates.group_job import regroup_themes
+from webapp.taxonomy.theme_services import Judgement, note_judged_text
 
 EVIL = pages_seed.EVIL
 DUPLICATES = "/taxonomy/themes/duplicates/"
@@ -66,6 +66,16 @@ def test_a_person_types_a_theme(page: Client) -> None:
     assert Theme.objects.count() == 1
 
 
+def test_the_list_leads_to_grouping_while_themes_were_not_compared(page: Client) -> None:
+    plant()
+    count = Theme.objects.count()
+    assert f"{count} themes were not compared with the others yet" in body(page, "/taxonomy/themes/")
+    regroup_themes(0.85)
+    assert "not compared" not in body(page, "/taxonomy/themes/")
+    said(page, "/taxonomy/themes/new/", NEW)
+    assert "not compared" not in body(page, "/taxonomy/themes/"), "one theme alone: its own page says it"
+
+
 def test_a_theme_by_the_api(page: Client) -> None:
     made = call(page, "POST", "/themes", 201, NEW)
     assert (made["origin"], made["name"], made["tools"]) == ("typed", "Lending desk", [])
@@ -77,7 +87,7 @@ def test_a_theme_by_the_api(page: Client) -> None:
 
 def test_folded_themes_are_hidden_from_the_list_and_a_filter_away(page: Client) -> None:
     plant()
-    regroup(0.85)
+    regroup_themes(0.85)
     html = body(page, "/taxonomy/themes/")
     assert html.count("Hotel desk</a>") == 1
     assert 'name="folded"' in html, "a filter of the list shows them"
@@ -99,7 +109,7 @@ def test_folded_themes_are_hidden_from_the_list_and_a_filter_away(page: Client) 
 def test_groups_show_similarities_and_other_thresholds(page: Client) -> None:
     assert "Themes have not been compared yet" in body(page, DUPLICATES)
     plant()
-    regroup(0.85)
+    regroup_themes(0.85)
     html = body(page, DUPLICATES)
     assert "2 folded away" in html
     assert "1.000" in html
@@ -118,7 +128,7 @@ def test_groups_show_similarities_and_other_thresholds(page: Client) -> None:
 
 def test_every_decision_is_made_and_undone_without_a_script(page: Client) -> None:
     plant()
-    grouping = regroup(0.85)
+    grouping = regroup_themes(0.85)
     html = said(page, f"/taxonomy/themes/{theme(3).pk}/keep-apart/")
     assert "Kept “Hotel desk” apart" in html
     assert folds() == {"1": "2", "4": "5"}
@@ -140,7 +150,7 @@ def test_every_decision_is_made_and_undone_without_a_script(page: Client) -> Non
 
 def test_decisions_by_the_api(page: Client, annotator: Any) -> None:
     plant()
-    grouping = regroup(0.85)
+    grouping = regroup_themes(0.85)
     made = call(page, "POST", f"/themes/{theme(3).pk}/keep-apart", 200)
     assert (made["kind"], made["themes"], made["by"]) == ("apart", 1, annotator.username)
     call(page, "POST", f"/themes/{theme(3).pk}/keep-apart", 409)
@@ -175,9 +185,11 @@ def test_a_grouping_is_a_job_and_one_at_a_time(page: Client) -> None:
 def test_retention_by_source(page: Client) -> None:
     assert "No sources yet" in body(page, "/taxonomy/themes/sources/")
     plant()
-    regroup(0.85)
-    note_judged("asked.jsonl", Judgement("a", "Renew the loan.", "not_stateful", "No records.", {"reasoning": EVIL}))
-    note_judged("asked.jsonl", Judgement("b", "Cancel the order."))
+    regroup_themes(0.85)
+    note_judged_text(
+        "asked.jsonl", Judgement("a", "Renew the loan.", "not_stateful", "No records.", {"reasoning": EVIL})
+    )
+    note_judged_text("asked.jsonl", Judgement("b", "Cancel the order."))
     html = body(page, "/taxonomy/themes/sources/")
     assert "not stateful</a> 1" in html
     rows = {row["name"]: row for row in call(page, "GET", "/theme-sources", 200)["data"]}
@@ -200,7 +212,7 @@ def test_retention_by_source(page: Client) -> None:
 
 def test_pages_ask_as_often_for_many_groups_as_for_few(page: Client) -> None:
     plant()
-    regroup(0.85)
+    regroup_themes(0.85)
 
     def asked(url: str) -> int:
         with CaptureQueriesContext(connection) as seen:
@@ -212,7 +224,7 @@ def test_pages_ask_as_often_for_many_groups_as_for_few(page: Client) -> None:
     import_servers(
         entries(*(server(n, name=f"Desk {n // 4}", overview=f"Desk number {n // 4} " * 9) for n in range(20, 80)))
     )
-    regroup(0.95)
+    regroup_themes(0.95)
     assert Theme.objects.filter(duplicates__gt=0).count() > 10
     # A list of more than a page is counted.
     assert all(asked(url) - before in (0, 1) for url, before in zip(urls, few, strict=True))
@@ -220,7 +232,7 @@ def test_pages_ask_as_often_for_many_groups_as_for_few(page: Client) -> None:
 
 def test_a_viewer_sees_groups_and_decides_nothing(page: Client) -> None:
     plant()
-    regroup(0.85)
+    regroup_themes(0.85)
     viewer = Client()
     viewer.force_login(pages_seed.person("viewer"))
     html = flat(viewer.get(DUPLICATES))
@@ -233,11 +245,11 @@ def test_a_viewer_sees_groups_and_decides_nothing(page: Client) -> None:
 def test_hostile_text_stays_text(page: Client, annotator: Any) -> None:
     rows = [server(n, name=EVIL[:290], overview=EVIL * 3, custom_label=None) for n in (1, 2)]
     import_servers(entries(*rows))
-    regroup(0.9)
+    regroup_themes(0.9)
     row = Theme.objects.get(folded_into__isnull=False)
-    services.choose(row.pk, annotator)
+    services.choose_theme(row.pk, annotator)
     Theme.objects.update(origin_text=EVIL, provenance={EVIL: EVIL}, origin="tasks")
-    note_judged(EVIL[:150], Judgement("a", EVIL, "odd", EVIL[:400], {EVIL: EVIL}))
+    note_judged_text(EVIL[:150], Judgement("a", EVIL, "odd", EVIL[:400], {EVIL: EVIL}))
     pk = ThemeSource.objects.order_by("-pk").values_list("pk", flat=True)[0]
     urls = [DUPLICATES, "/taxonomy/themes/sources/", f"/taxonomy/themes/sources/{pk}/", "/taxonomy/themes/?folded=1"]
     urls += [f"/taxonomy/themes/{one}/" for one in Theme.objects.values_list("pk", flat=True)]

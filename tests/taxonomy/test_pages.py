@@ -22,8 +22,8 @@ from webapp.pages.models import Visit
 from webapp.scenarios.models import Task
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Node, Theme
-from webapp.taxonomy.services import place
-from webapp.taxonomy.treemap import drawn_label
+from webapp.taxonomy.services import place_paths
+from webapp.taxonomy.treemap import format_drawn_label
 
 EVIL = pages_seed.EVIL
 
@@ -205,7 +205,7 @@ def test_hostile_text_stays_text(page: Client) -> None:
     ],
 )
 def test_labels_of_the_treemap_hold_no_markup(name: str, label: str) -> None:
-    assert drawn_label(name) == label
+    assert format_drawn_label(name) == label
 
 
 def test_the_treemap_and_its_table_say_the_same(page: Client) -> None:
@@ -266,7 +266,7 @@ def test_a_large_tree_sends_its_open_levels_only(page: Client, forest: dict[str,
 
 
 def test_a_long_first_level_goes_on_without_a_script(page: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    place([(f"Label {number}",) for number in range(5)])
+    place_paths([(f"Label {number}",) for number in range(5)])
     monkeypatch.setattr("webapp.taxonomy.queries.SHOWN", 3)
     first = body(page, "/taxonomy/")
     more = re.search(r'class="rest"[^>]*><a href="([^"]+)"', first)[1]  # type: ignore[index]

@@ -38,17 +38,17 @@ def test_nodes_and_themes_come_from_indexes(forest: dict[str, int]) -> None:
     node = Node.objects.get(pk=forest["domain 07"])
     uses(Node.objects.filter(parent=None).order_by(*queries.ORDER)[:201], "node_siblings")
     uses(Node.objects.filter(parent=node).order_by(*queries.ORDER)[:201], "node_siblings")
-    uses(queries.siblings(node.pk)[:201], "node_siblings")
-    uses(queries.nodes("ic 07-03-11", None, None).order_by("level", *queries.ORDER)[:200], "node_search")
+    uses(queries.list_siblings(node.pk)[:201], "node_siblings")
+    uses(queries.filter_nodes("ic 07-03-11", None, None).order_by("level", *queries.ORDER)[:200], "node_search")
     uses(Node.objects.filter(path="domain 07"), next(name for _, name in plan(Node.objects.filter(path="x")) if name))
-    steps = plan(queries.subtree(node))
+    steps = plan(queries.select_subtree(node))
     assert not [name for kind, name in steps if kind == "Seq Scan"], steps
     assert len(forest) > 10_000
     leaf = Node.objects.get(pk=forest["domain 07 \u203a field 07-03 \u203a topic 07-03-04"])
     none = queries.ThemeFilters()
-    uses(queries.themes(none, leaf).order_by("-id")[:51], "theme_of_node")
-    uses(queries.themes(queries.ThemeFilters(text="er 00123"))[:51], "theme_search")
-    uses(queries.themes(queries.ThemeFilters(label="Field 03-03")).order_by("-id")[:51], "theme_labels")
+    uses(queries.filter_themes(none, leaf).order_by("-id")[:51], "theme_of_node")
+    uses(queries.filter_themes(queries.ThemeFilters(text="er 00123"))[:51], "theme_search")
+    uses(queries.filter_themes(queries.ThemeFilters(label="Field 03-03")).order_by("-id")[:51], "theme_labels")
     for order, index in (("-id", "theme_newest"), ("name", "theme_by_name"), ("-tool_count", "theme_by_tools")):
         keys = [order] if order == "-id" else [order, "-id" if order.startswith("-") else "id"]
         steps = plan(Theme.objects.order_by(*keys)[:51])

@@ -16,14 +16,14 @@ from tests.fixtures import replay_seed
 from tests.taxonomy.samples import entries, environment, server, write
 from webapp.environments import totals
 from webapp.environments.models import Environment
-from webapp.pages.recount import recount
+from webapp.pages.recount import recount_all
 from webapp.scenarios.models import Task
 from webapp.taxonomy import services
 from webapp.taxonomy.importer import import_servers
-from webapp.taxonomy.labels import path_of_category, path_of_theme
+from webapp.taxonomy.labels import build_category_path, build_theme_path
 from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.totals import settle, standing
+from webapp.trajectories.totals import apply_count_changes, get_current_counts
 
 
 def counts(path: str) -> NodeCounts:
@@ -47,12 +47,12 @@ def numbers(path: str, *names: str) -> list[int]:
     ],
 )
 def test_where_a_theme_hangs(labels: Any, path: tuple[str, ...]) -> None:
-    assert path_of_theme(*labels) == path
+    assert build_theme_path(*labels) == path
 
 
 def test_categories_and_labels_of_one_field_meet() -> None:
-    assert path_of_category("Health") == path_of_theme("Health & Fitness", (), "")
-    assert path_of_category("") == ("No category",)
+    assert build_category_path("Health") == build_theme_path("Health & Fitness", (), "")
+    assert build_category_path("") == ("No category",)
 
 
 @pytest.mark.django_db
@@ -70,7 +70,7 @@ def test_importing_twice_changes_nothing_and_a_change_moves_the_counts() -> None
     assert [tool.name for tool in Theme.objects.get(key="1").tools.all()] == ["a", "b", "c"]
     assert numbers("weather", "themes", "tools") == [1, 1]
     assert numbers("gaming \u203a api integration \u203a storm warnings", "themes", "tools") == [1, 3]
-    assert recount() == []
+    assert recount_all() == []
 
 
 @pytest.mark.django_db
@@ -78,7 +78,7 @@ def test_environments_hang_by_category_and_move_with_everything_they_count() -> 
     import_servers(entries(server(1)))
     row = environment("one")
     assert numbers("weather", "environments", "themes", "tools") == [1, 1, 2]
-    totals.count(row.pk, tasks=3, green=1, trajectories=4, scored=4, solved=1)
+    totals.add_counts(row.pk, tasks=3, green=1, trajectories=4, scored=4, solved=1)
     assert counts("weather").pass_rate == 0.25
     assert environment("one", "Gaming", "changed").pk == row.pk
     assert numbers("weather", "environments", "tasks", "green", "scored") == [0, 0, 0, 0]
@@ -88,20 +88,20 @@ def test_environments_hang_by_category_and_move_with_everything_they_count() -> 
 @pytest.mark.django_db
 def test_a_trajectory_is_counted_as_what_it_is_now() -> None:
     row = replay_seed.make(replay_seed.ordinary())
-    recount()
+    recount_all()
     home = Node.objects.get(environments=row.environment_id).path
     assert numbers(home, "trajectories", "scored", "solved") == [1, 1, 0]
-    before = standing(row)
+    before = get_current_counts(row)
     row.outcome, row.reward = "solved", 1.0
     row.save()
-    settle(before, row)
+    apply_count_changes(before, row)
     assert numbers(home, "trajectories", "scored", "solved") == [1, 1, 1]
-    before = standing(row)
+    before = get_current_counts(row)
     row.outcome, row.reward = "infra_error", None
     row.save()
-    settle(before, row)
+    apply_count_changes(before, row)
     assert numbers(home, "trajectories", "scored", "solved") == [1, 0, 0], "an infrastructure error is no reward of 0"
-    assert recount() == []
+    assert recount_all() == []
 
 
 @pytest.mark.django_db
@@ -119,7 +119,7 @@ def test_recount_says_what_differed_and_sets_it_right() -> None:
     assert ("environment", "tool_count", 9, 1) in said
     assert ("theme", "tool_count", 5, 1) in said
     assert ("node", "themes", 7, 1) in said
-    assert recount() == []
+    assert recount_all() == []
     assert numbers("weather", "themes", "tools", "environments") == [1, 2, 1]
 
 
@@ -144,7 +144,7 @@ def test_imports_at_once_make_each_node_and_theme_once() -> None:
     assert sum(one["themes"]["created"] for one in results) == 60
     assert Theme.objects.count() == ThemeTool.objects.count() == 60
     assert Node.objects.filter(level=1).count() == 3
-    assert recount() == []
+    assert recount_all() == []
 
 
 @pytest.mark.django_db(transaction=True)
@@ -153,12 +153,12 @@ def test_counts_are_exact_when_many_write_at_once() -> None:
 
     def work(offset: int) -> None:
         for n in range(15):
-            totals.count(rows[(n + offset) % 4].pk, tasks=1, trajectories=2, scored=2, solved=1)
+            totals.add_counts(rows[(n + offset) % 4].pk, tasks=1, trajectories=2, scored=2, solved=1)
 
     def both_ways(turn: int) -> None:
         nodes = [row.node_id for row in rows][:: 1 if turn else -1]
         for _ in range(15):
-            services.count({node: {"themes": 1} for node in nodes})
+            services.add_counts({node: {"themes": 1} for node in nodes})
 
     at_once(*(lambda n=n: work(n) for n in range(4)), *(lambda n=n: both_ways(n) for n in range(2)))
     for path in ("weather", "gaming"):
@@ -169,7 +169,7 @@ def test_counts_are_exact_when_many_write_at_once() -> None:
 def test_nothing_else_may_be_counted() -> None:
     row = environment("one")
     with pytest.raises(ValueError, match="nothing counts"):
-        services.count({row.node_id: {"themes; drop table x": 1}})
+        services.add_counts({row.node_id: {"themes; drop table x": 1}})
 
 
 @pytest.mark.django_db
@@ -188,20 +188,20 @@ def test_the_command_says_in_json_what_it_did(tmp_path: Path) -> None:
 @pytest.mark.django_db
 def test_tasks_and_trajectories_of_the_importers_reach_the_tree(tmp_path: Path) -> None:
     """The starter set comes through the importers' services: the tree then says what the rows say."""
-    from synthesis.runtime import default_sandbox
-    from synthesis.starter import SOURCE, load
+    from synthesis.runtime import get_default_sandbox
+    from synthesis.starter import SOURCE, load_bundle
     from webapp.environments.importer import import_environment
-    from webapp.environments.services import program_of
+    from webapp.environments.services import build_program
     from webapp.scenarios.importer import import_task
     from webapp.trajectories.services import save_run
 
-    environments, tasks, runs = load()
+    environments, tasks, runs = load_bundle()
     record, task = environments[0], next(one for one in tasks if one.environment_key == environments[0].key)
-    _, version = import_environment(default_sandbox(), record, SOURCE, [task.initial_state])
-    import_task(default_sandbox(), task, version, program_of(version), SOURCE)
+    _, version = import_environment(get_default_sandbox(), record, SOURCE, [task.initial_state])
+    import_task(get_default_sandbox(), task, version, build_program(version), SOURCE)
     run = next((one for one in runs if (one.environment_key, one.task_key) == (task.environment_key, task.key)), None)
     if run is not None:
-        save_run(default_sandbox(), run, SOURCE)
-    assert recount() == []
+        save_run(get_default_sandbox(), run, SOURCE)
+    assert recount_all() == []
     row = counts(Node.objects.get(environments__isnull=False).path)
     assert (row.tasks, row.trajectories) == (Task.objects.count(), Trajectory.objects.count())

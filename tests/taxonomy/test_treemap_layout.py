@@ -6,13 +6,13 @@ import pytest
 
 from tests.taxonomy.samples import entries, server
 from webapp.taxonomy.importer import import_servers
-from webapp.taxonomy.treemap import tiles
-from webapp.taxonomy.treemap_layout import WIDE, Box, draw, is_too_small, squarified
+from webapp.taxonomy.treemap import load_tiles
+from webapp.taxonomy.treemap_layout import WIDE, Box, draw_tiles, is_too_small, squarify_boxes
 
 
 def test_areas_are_in_proportion_and_fill_the_box() -> None:
     values = [60, 30, 20, 10, 5, 3, 1, 1]
-    boxes = squarified(values, Box(10, 20, 400, 300))
+    boxes = squarify_boxes(values, Box(10, 20, 400, 300))
     for value, box in zip(values, boxes, strict=True):
         assert box.width * box.height == pytest.approx(400 * 300 * value / sum(values))
         assert box.left >= 10
@@ -20,7 +20,7 @@ def test_areas_are_in_proportion_and_fill_the_box() -> None:
         assert box.top >= 20
         assert box.top + box.height <= 320.001
     assert max(max(box.width / box.height, box.height / box.width) for box in boxes) < 3
-    assert squarified([], Box(0, 0, 1, 1)) == []
+    assert squarify_boxes([], Box(0, 0, 1, 1)) == []
 
 
 @pytest.mark.django_db
@@ -33,7 +33,7 @@ def test_small_labels_are_drawn_as_one_tile_that_leads_to_them() -> None:
         server(2000 + number, primary_label="Gaming", secondary_labels=[], custom_label=None) for number in range(600)
     ]
     import_servers(entries(*servers))
-    drawn = draw(tiles(None, "themes"), None, WIDE)
+    drawn = draw_tiles(load_tiles(None, "themes"), None, WIDE)
     weather = next(tile for tile in drawn if tile.name == "Weather")
     assert weather.kind == "inner", "none of its ninety equal labels could be read"
     assert "map/?node=" in weather.url
@@ -42,7 +42,7 @@ def test_small_labels_are_drawn_as_one_tile_that_leads_to_them() -> None:
         for number in range(90)
     ]
     import_servers(entries(*servers))
-    drawn = draw(tiles(None, "themes"), None, WIDE)
+    drawn = draw_tiles(load_tiles(None, "themes"), None, WIDE)
     weather = next(tile for tile in drawn if tile.name == "Weather")
     rest = next(tile for tile in drawn if tile.kind == "rest" and "smaller" in tile.name)
     assert weather.kind == "outer"

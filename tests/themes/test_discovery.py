@@ -18,7 +18,7 @@ from synthesis.llm.chat import Reply
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit, StageSettings
-from synthesis.themes.tasks import discover
+from synthesis.themes.tasks import discover_theme
 
 TASK = "Cancel Mrs Ito's second order and refund the shipping."
 JUDGED = {"reasoning": "Orders are kept.", "stateful": True, "domain_specific": True}
@@ -62,7 +62,7 @@ def found(author: Author, task: str = TASK, **settings: Any) -> ThemeDraft:
             threads=threads,
             settings=StageSettings(**settings),
         )
-        return asyncio.run(discover(kit, task, "task-1"))
+        return asyncio.run(discover_theme(kit, task, "task-1"))
 
 
 def test_a_task_gives_the_theme_it_implies() -> None:

@@ -12,7 +12,7 @@ from synthesis.errors import LLMError
 from synthesis.llm import client
 from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.endpoint import Endpoint
-from synthesis.themes.dedupe import group
+from synthesis.themes.dedupe import group_texts
 from tests.fixtures.llm import Scripted, html, llm_server, raw, refuse
 
 
@@ -34,7 +34,7 @@ def test_embeddings_group_themes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "EMBEDDED_AT_ONCE", 2)
     with llm_server(vectors_of) as server:
         vectors = EndpointVectors(endpoint(server.url, max_concurrency=2), "e-1")
-        groups = group(["apple", "bee", "ant", "", "bear"], 0.9, vectors)
+        groups = group_texts(["apple", "bee", "ant", "", "bear"], 0.9, vectors)
         assert len(server.requests) == 3
         assert server.most_open <= 2
         assert {request["model"] for request in server.requests} == {"e-1"}

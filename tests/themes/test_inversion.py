@@ -12,10 +12,10 @@ from synthesis.drafts import ThemeDraft
 from synthesis.errors import MalformedReply
 from synthesis.pipeline import ENVSCALER
 from synthesis.runtime import Sandbox
-from synthesis.scripted.library import shelf
+from synthesis.scripted.library import load_theme
 from synthesis.stages import ItemSpec, Kit
 from synthesis.themes.inversion import sample_tasks
-from synthesis.themes.specifications import from_specification
+from synthesis.themes.specifications import build_specified_theme
 from synthesis.tool_documents.document_reader import read_document
 from tests.scripted.walk import kit_of
 from tests.skeleton.support import Author, kit
@@ -32,7 +32,7 @@ NAMED = {
 
 def theme_of(**more: Any) -> ThemeDraft:
     document = {"tools": TOOLS} | more
-    return from_specification(read_document(json.dumps(document).encode(), "functions.json"), "documents")
+    return build_specified_theme(read_document(json.dumps(document).encode(), "functions.json"), "documents")
 
 
 def discover(own: Kit, theme: ThemeDraft) -> ThemeDraft:
@@ -88,4 +88,4 @@ def test_of_many_tasks_an_even_sample_is_shown() -> None:
 def test_the_scripted_provider_plays_it(sandbox: Sandbox) -> None:
     with kit_of(sandbox, "climbing-gym") as own:
         found = discover(own, theme_of().model_copy(update={"key": "climbing-gym"}))
-    assert found.name == shelf("climbing-gym").theme["name"]
+    assert found.name == load_theme("climbing-gym").theme["name"]

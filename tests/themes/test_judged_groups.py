@@ -12,8 +12,8 @@ from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site
 from synthesis.llm.store import MemoryStore
 from synthesis.scripted import ScriptedModel
-from synthesis.themes.judged_groups import GIVE_UP, JudgedGroups, candidates, judged_groups
-from synthesis.themes.pair_judge import SameThemeVerdict, same_theme
+from synthesis.themes.judged_groups import GIVE_UP, JudgedGroups, find_candidate_pairs, judge_groups
+from synthesis.themes.pair_judge import SameThemeVerdict, judge_pair
 
 LIBRARIES = (
     "Public library lending desk\nStaff lend books to members, take them back, renew loans and keep a waiting list.",
@@ -28,7 +28,7 @@ def grouped(texts: Sequence[str], judge: Judge, apart: Collection[int] = (), **h
     async def ask(early: int, late: int) -> SameThemeVerdict:
         return judge(early, late)
 
-    return asyncio.run(judged_groups(texts, candidates(texts), ask, apart=apart, **how))
+    return asyncio.run(judge_groups(texts, find_candidate_pairs(texts), ask, apart=apart, **how))
 
 
 def kept(found: JudgedGroups) -> dict[int, list[int]]:
@@ -44,9 +44,9 @@ def test_three_paraphrases_of_a_library_are_one_and_a_hotel_is_another() -> None
     asker = Asker({"judge": ScriptedModel()}, MemoryStore())
 
     async def ask(early: int, late: int) -> SameThemeVerdict:
-        return await same_theme(asker, Site(role="judge", stage="same_theme", item="t"), texts[early], texts[late])
+        return await judge_pair(asker, Site(role="judge", stage="same_theme", item="t"), texts[early], texts[late])
 
-    found = asyncio.run(judged_groups(texts, candidates(texts), ask))
+    found = asyncio.run(judge_groups(texts, find_candidate_pairs(texts), ask))
     assert kept(found) == {0: [2, 3], 1: []}
     assert not found.undecided
 
@@ -86,5 +86,5 @@ def test_no_more_pairs_are_asked_about_than_are_allowed() -> None:
     found = grouped(texts, says(()), most=5)
     assert (found.asked, len(found.undecided)) == (5, 31)
     assert "5 pairs were more alike" in next(iter(found.undecided.values()))
-    assert candidates(texts, nearest=0) == []
-    assert len(candidates(texts, nearest=1)) < 9 * 2
+    assert find_candidate_pairs(texts, nearest=0) == []
+    assert len(find_candidate_pairs(texts, nearest=1)) < 9 * 2

@@ -37,18 +37,18 @@ def by_scikit_learn(given: list[str]) -> np.ndarray:
 def test_similarities_are_those_of_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["", " ", "\n", "a", "a b", "one word", "\ud7ff\U0010ffff", *texts(60)]
     monkeypatch.setattr(ngrams, "BLOCK_CHARS", 400)
-    rows = ngrams.hashed_ngrams(given)
+    rows = ngrams.hash_ngrams(given)
     assert np.abs(np.asarray((rows @ rows.T).todense()) - by_scikit_learn(given)).max() < 1e-9
-    assert ngrams.hashed_ngrams([]).shape[0] == 0
+    assert ngrams.hash_ngrams([]).shape[0] == 0
 
 
 def test_a_text_is_one_row_whatever_stands_beside_it() -> None:
     given = texts(30)
-    together = ngrams.hashed_ngrams(given)
+    together = ngrams.hash_ngrams(given)
     for number, text in enumerate(given):
-        assert abs(together[number] - ngrams.hashed_ngrams([text])).sum() == 0
+        assert abs(together[number] - ngrams.hash_ngrams([text])).sum() == 0
 
 
 def test_half_a_character_is_counted_too() -> None:
-    rows = ngrams.hashed_ngrams(["\ud800 lone", "\ud800 lone"])
+    rows = ngrams.hash_ngrams(["\ud800 lone", "\ud800 lone"])
     assert round((rows @ rows.T)[0, 1], 9) == 1

@@ -10,14 +10,14 @@ import pytest
 from synthesis.formats import tasksets
 from synthesis.formats.files import UnreadableFile
 from synthesis.formats.records import Failure
-from synthesis.formats.tasksets import SourceTask, parse_tasks, task_key, tasks
+from synthesis.formats.tasksets import SourceTask, build_task_key, parse_tasks, read_source_tasks
 
 ASK = "Cancel the order of Mrs Ito"
 
 
 def found(content: Any, name: str = "set.json") -> list[SourceTask | Failure]:
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return [one for _, one in tasks(parse_tasks(data, name))]
+    return [one for _, one in read_source_tasks(parse_tasks(data, name))]
 
 
 def texts(content: Any, name: str = "set.json") -> list[str]:
@@ -44,7 +44,7 @@ def test_every_usual_form_gives_the_task(record: Any) -> None:
     assert texts({"tasks": [record]}) == [ASK]
     key = found([record])[0]
     assert isinstance(key, SourceTask)
-    assert key.key == task_key(ASK), "the key is of the text, whatever form it came in"
+    assert key.key == build_task_key(ASK), "the key is of the text, whatever form it came in"
 
 
 def test_a_single_record_is_one_task_and_an_object_by_id_is_many() -> None:

@@ -16,8 +16,8 @@ from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.store import MemoryStore
 from synthesis.scripted import ScriptedModel
-from synthesis.themes.judged_themes import judged_themes
-from synthesis.themes.theme_lists import HALF, MOST_LISTED, WHOLE, LikeThemesReply, listed_pairs, lists
+from synthesis.themes.judged_themes import judge_themes
+from synthesis.themes.theme_lists import HALF, MOST_LISTED, WHOLE, LikeThemesReply, build_lists, propose_pairs
 from synthesis.themes.vectors import local
 from tests.benchmarks.themes import PAIRS, figures, judged, read
 
@@ -38,20 +38,20 @@ def at(model: object) -> object:
 
 @pytest.mark.parametrize("count", [2, HALF, HALF + 1, 3 * HALF + 7])
 def test_every_two_themes_stand_together_in_a_list(count: int) -> None:
-    together = {pair for indices in lists(count) for pair in itertools.combinations(indices, 2)}
+    together = {pair for indices in build_lists(count) for pair in itertools.combinations(indices, 2)}
     assert together == set(itertools.combinations(range(count), 2))
-    assert max(map(len, lists(count))) <= 2 * HALF
+    assert max(map(len, build_lists(count))) <= 2 * HALF
 
 
 def test_of_one_theme_or_of_too_many_there_are_no_lists() -> None:
-    assert lists(1) == lists(MOST_LISTED + 1) == []
+    assert build_lists(1) == build_lists(MOST_LISTED + 1) == []
 
 
 def groups(*found: list[int]) -> list[tuple[int, int]]:
     async def ask(indices: Sequence[int]) -> LikeThemesReply:
         return LikeThemesReply(groups=list(found))
 
-    return asyncio.run(listed_pairs(20, ask))
+    return asyncio.run(propose_pairs(20, ask))
 
 
 def test_groups_become_pairs_and_a_large_one_a_chain() -> None:
@@ -65,7 +65,7 @@ def test_a_list_that_gets_no_usable_reply_proposes_nothing() -> None:
     async def ask(indices: Sequence[int]) -> LikeThemesReply:
         raise MalformedReply("It gave no usable reply in 3 tries.")
 
-    assert asyncio.run(listed_pairs(20, ask)) == []
+    assert asyncio.run(propose_pairs(20, ask)) == []
 
 
 class Judge:
@@ -90,7 +90,7 @@ class Judge:
 def test_a_theme_that_is_not_listed_is_asked_about_again_and_pairs_without_a_common_word_are_judged() -> None:
     others = [f"Desk {number}\nForms of office {number}." for number in range(14)]
     judge = Judge()
-    found = asyncio.run(judged_themes([*CINEMAS, *others], at(judge), nearest=1))  # type: ignore[arg-type]
+    found = asyncio.run(judge_themes([*CINEMAS, *others], at(judge), nearest=1))  # type: ignore[arg-type]
     assert judge.lists == 2
     assert (0, 1) in found.same
     assert [member.index for member in found.groups[0].members] == [1]
@@ -111,7 +111,7 @@ def test_vectors_of_a_model_need_no_lists_and_a_judge_that_is_away_is_said() -> 
             return local(texts)
 
     judge = Judge()
-    asyncio.run(judged_themes([*CINEMAS, *"abcdef"], at(judge), vectorise=Known(), nearest=1))  # type: ignore[arg-type]
+    asyncio.run(judge_themes([*CINEMAS, *"abcdef"], at(judge), vectorise=Known(), nearest=1))  # type: ignore[arg-type]
     assert judge.lists == 0
 
     class Away:
@@ -121,4 +121,4 @@ def test_vectors_of_a_model_need_no_lists_and_a_judge_that_is_away_is_said() -> 
             raise LLMError("connection", "Nobody answers.", away="Server")
 
     with pytest.raises(LLMError, match="Nobody answers"):
-        asyncio.run(judged_themes([*CINEMAS, *"abcdef"], at(Away()), nearest=1))  # type: ignore[arg-type]
+        asyncio.run(judge_themes([*CINEMAS, *"abcdef"], at(Away()), nearest=1))  # type: ignore[arg-type]

@@ -9,10 +9,10 @@ from typing import Any
 
 from synthesis.drafts import AssembledProgram, OperationPlan, Plan, ThemeDraft
 from synthesis.runtime import Sandbox
-from synthesis.skeleton import plan
+from synthesis.skeleton import plan_environment
 from synthesis.skeleton.code import write_code
 from synthesis.skeleton.documented_tools import name_tools
-from synthesis.skeleton.repair import assemble
+from synthesis.skeleton.repair import assemble_program
 from tests.skeleton.support import ATTRIBUTES, STATE, Author, fenced, kit
 
 ANNOTATIONS = {
@@ -44,12 +44,12 @@ def grow(theme: ThemeDraft, sandbox: Sandbox) -> Grown:
     own = kit(author, sandbox)
 
     async def build() -> tuple[Plan, AssembledProgram]:
-        planned = await plan(own, theme)
+        planned = await plan_environment(own, theme)
         author.said |= {
             f"code_method {index}": [fenced(write_stub(operation))]
             for index, operation in enumerate(planned.operations)
         }
-        return planned, await assemble(own, theme, planned, await write_code(own, planned))
+        return planned, await assemble_program(own, theme, planned, await write_code(own, planned))
 
     planned, built = asyncio.run(build())
     return Grown(planned, built, author.heard("plan_state")[0], author.heard("plan_documented")[0])

@@ -9,7 +9,7 @@ import pytest
 from synthesis.formats.records import ToolSpec
 from synthesis.prompts.tool_text import describe_tools, outline_parameters, shorten_parameters
 from synthesis.runtime import Sandbox
-from synthesis.themes.specifications import PARAMETERS, from_specification
+from synthesis.themes.specifications import PARAMETERS, build_specified_theme
 from synthesis.tool_documents.document_reader import read_document
 from tests.tool_documents.stub_author import grow
 from tests.tool_documents.warehouse import Dialect, build_warehouse
@@ -18,7 +18,7 @@ from tests.tool_documents.warehouse import Dialect, build_warehouse
 @pytest.mark.parametrize("dialect", ["3.0.3", "3.1.0", "2.0"])
 def test_a_document_in_circles_becomes_a_program_with_all_its_tools(dialect: Dialect, sandbox: Sandbox) -> None:
     record = read_document(json.dumps(build_warehouse(dialect)).encode(), "warehouse.json")
-    theme = from_specification(record, "documents")
+    theme = build_specified_theme(record, "documents")
     made = grow(theme, sandbox)
     assert len(record.tools) == 30
     assert [tool.name for tool in made.built.record.tools] == [tool.name for tool in record.tools]

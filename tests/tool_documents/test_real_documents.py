@@ -12,7 +12,7 @@ import pytest
 from synthesis.errors import Rejected
 from synthesis.runtime import Sandbox
 from synthesis.skeleton.documented_tools import MOST_TOOLS
-from synthesis.themes.specifications import from_specification
+from synthesis.themes.specifications import build_specified_theme
 from synthesis.tool_documents.document_reader import read_document
 from tests.tool_documents.stub_author import grow
 
@@ -34,7 +34,7 @@ def test_real_documents_become_programs_with_all_their_tools(real_data: Path, sa
     grown = 0
     for name, content in list_documents(real_data):
         record = read_document(content, name)
-        theme = from_specification(record, "documents")
+        theme = build_specified_theme(record, "documents")
         assert [tool.name for tool in theme.tools] == [tool.name for tool in record.tools], name
         if len(theme.tools) > MOST_TOOLS:
             with pytest.raises(Rejected, match="Split the document"):

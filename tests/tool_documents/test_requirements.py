@@ -8,8 +8,8 @@ import pytest
 
 from synthesis.errors import InputError
 from synthesis.formats.records import ThemeRecord, Workflow
-from synthesis.skeleton import plan
-from synthesis.themes.specifications import from_specification
+from synthesis.skeleton import plan_environment
+from synthesis.themes.specifications import build_specified_theme
 from synthesis.tool_documents.document_reader import read_document
 from tests.skeleton.support import Author, kit
 
@@ -174,7 +174,7 @@ At once.
 
 def test_the_planner_is_told_every_workflow_and_chooses_the_tools() -> None:
     author = Author()
-    asyncio.run(plan(kit(author), from_specification(read(LIBRARY), "requirements")))
+    asyncio.run(plan_environment(kit(author), build_specified_theme(read(LIBRARY), "requirements")))
     assert author.places == ["plan_state", "plan_operations"]
     for words in (author.heard(place)[0] for place in author.places):
         assert "let each of them be carried out" in words

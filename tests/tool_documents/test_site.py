@@ -13,7 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from synthesis.skeleton.plan import theme_text
+from synthesis.skeleton.plan import format_theme
 from synthesis.stages import ItemSpec
 from synthesis.themes.inversion import needs_inversion
 from synthesis.tool_documents.document_reader import read_document
@@ -23,15 +23,15 @@ from tests.fixtures.markup import flat
 from tests.tool_documents.test_documents import SHOP
 from tests.tool_documents.test_requirements import LIBRARY
 from webapp.batches.engine.stage_runs import EndedStage
-from webapp.batches.engine.theme_source import note_theme
+from webapp.batches.engine.theme_source import record_theme_result
 from webapp.batches.models import BatchItem, StageState
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
 from webapp.taxonomy.importer import import_document
-from webapp.taxonomy.jobs import imported_document
+from webapp.taxonomy.jobs import link_document_theme
 from webapp.taxonomy.models import Origin, Theme
-from webapp.taxonomy.theme_services import draft_of
+from webapp.taxonomy.theme_services import build_theme_draft
 
 pytestmark = pytest.mark.django_db
 EVIL = pages_seed.EVIL
@@ -61,15 +61,15 @@ def test_an_uploaded_document_becomes_a_theme_with_its_tools() -> None:
     theme = Theme.objects.get()
     assert report == {"themes": counts, "tools": 3, "failed": [], "theme": theme.pk}
     job.result = report
-    assert imported_document(job)[0].url == f"/taxonomy/themes/{theme.pk}/"
+    assert link_document_theme(job)[0].url == f"/taxonomy/themes/{theme.pk}/"
     assert (theme.origin, theme.node.path, theme.tool_count) == (Origin.DOCUMENTS, "books", 3)
     shown = flat(page.get(f"/taxonomy/themes/{theme.pk}/"))
     assert EVIL not in shown
     assert "change_order" in shown
 
-    draft = draft_of(theme)
+    draft = build_theme_draft(theme)
     assert draft.origin == "documents"
-    prompt = theme_text(draft)
+    prompt = format_theme(draft)
     assert '"$ref":"#/$defs/Part"' in prompt, "what a tool takes reaches the prompts"
     assert "A list of objects with name, parts" in prompt
 
@@ -115,7 +115,7 @@ def test_product_requirements_come_in_by_page_api_and_command(tmp_path: Path) ->
     shown = flat(page.get(f"/taxonomy/themes/{theme.pk}/"))
     assert EVIL not in shown
     assert "The member asks for a tool by its name." in shown
-    assert draft_of(theme).workflows[0].name == "Lend a tool"
+    assert build_theme_draft(theme).workflows[0].name == "Lend a tool"
 
     writer = program(operator, "read", "synthesise")
     sent = {"document": SimpleUploadedFile("bad.md", b"# Desk\n\n## Workflows\n\n- Lend\n"), "kind": "requirements"}
@@ -139,16 +139,16 @@ def test_what_a_batch_calls_a_set_of_tools_is_kept_with_it() -> None:
     tools = {"tools": [{"name": "find_pots"}], "tasks": ["Find the ferns."]}
     record = read_document(json.dumps(tools).encode(), "functions.json")
     import_document(record, "mine")
-    before = draft_of(Theme.objects.get())
+    before = build_theme_draft(Theme.objects.get())
     named = before.model_copy(update={"name": "Plant swap", "description": f"Neighbours lend pots. {EVIL}"})
     item = BatchItem(spec=ItemSpec(theme=before, key=before.key).model_dump(mode="json"), batch_id=7)
-    note_theme(item, EndedStage("discover", StageState.FAILED), {"author": "m"})
-    assert draft_of(Theme.objects.get()) == before, "a reply that cannot be used changes nothing"
+    record_theme_result(item, EndedStage("discover", StageState.FAILED), {"author": "m"})
+    assert build_theme_draft(Theme.objects.get()) == before, "a reply that cannot be used changes nothing"
     for state in (StageState.KEPT, StageState.KEPT):
-        note_theme(item, EndedStage("discover", state, named), {"author": "m"})
+        record_theme_result(item, EndedStage("discover", state, named), {"author": "m"})
     row = Theme.objects.get()
     assert row.provenance == {"batch": 7, "author": "m", "imported": {"name": "functions", "description": ""}}
-    after = draft_of(row)
+    after = build_theme_draft(row)
     assert (after.key, after.name, after.description) == (before.key, "Plant swap", named.description)
     assert not needs_inversion(after)
     assert import_document(record, "mine")["themes"]["unchanged"] == 1, "the document is still the same"

@@ -6,12 +6,18 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Blueprint, BlueprintNode, NodeArgument, Program, Tool
+from synthesis.contracts import Blueprint, BlueprintEdge, BlueprintNode, NodeArgument, Program, Tool
 from synthesis.errors import InputError
 from synthesis.runtime import Sandbox, encode_state
-from synthesis.tool_graph.argument_sources import is_held, is_said, require_source
-from synthesis.tool_graph.argument_stage import with_taken_values
-from synthesis.tool_graph.derivations import run_derivation
+from synthesis.tool_graph.argument_sources import (
+    is_choice,
+    is_held,
+    is_said,
+    mark_documented_choice,
+    require_source,
+)
+from synthesis.tool_graph.argument_stage import connect_taken_values
+from synthesis.tool_graph.derivations import find_returned_literals, run_derivation
 from synthesis.tool_graph.execution import execute_nodes
 from synthesis.tool_graph.refinement import find_unsaid, split_sentences
 
@@ -33,15 +39,16 @@ class Rooms:
         self.rooms[room_id]["price"] = price
         return {"success": True}
 '''
+CHOICE = {"anyOf": [{"type": "string", "enum": ["in_use", "cancelled", "kept"]}, {"type": "null"}]}
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 LIST = Tool(name="list_rooms", parameters={"type": "object", "properties": {"floor": INTEGER}, "required": ["floor"]})
 PRICE = Tool(
     name="set_price",
     kind="change",
-    description='Set the price of a room, of the kind "single" or "double".',
+    description='Set the price of a room such as "R-7", of the kind "single" or "double".',
     parameters={
         "type": "object",
-        "properties": {"room_id": TEXT, "price": INTEGER},
+        "properties": {"room_id": TEXT, "price": INTEGER, "state": CHOICE},
         "required": ["room_id", "price"],
     },
 )
@@ -89,6 +96,20 @@ def test_derivations_cannot_reach_out_of_the_sandbox(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "values", "is_all"),
+    [
+        ('return "R-1" if results["t1"] else None', ("R-1",), True),
+        ('found = 60\n    return results["t1"] and found', (60,), False),
+        ('return results["t1"]["price"] - 30', (), False),
+        ('return True if results["t1"] else 0', (0,), False),
+        ('def rank(room):\n        return 1\n    return max(results["t1"], key=rank)', (), False),
+    ],
+)
+def test_what_a_derivation_returns_as_it_is_written_is_found(body: str, values: Any, is_all: bool) -> None:
+    assert find_returned_literals(f"def derive(results):\n    {body}\n") == (values, is_all)
+
+
+@pytest.mark.parametrize(
     ("words", "value", "said"),
     [
         ("Book it for Anna Keller.", "anna keller", True),
@@ -119,11 +140,14 @@ def test_a_value_is_held_by_a_result_as_value_or_key() -> None:
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        (fill("price", 61, "intent"), "it dangles"),
-        (fill("room_id", "R-9", "result", "t1"), "it dangles"),
+        (fill("price", 61, "intent"), "does not say it in these words"),
+        (fill("room_id", "R-9", "result", "t1"), "does not stand in the result of t1"),
         (fill("room_id", "R-1", "result", "t7"), "result of t7"),
         (fill("room_id", "R-1", "result"), "result of no node"),
-        (fill("room_id", "suite", "tool"), "documentation lacks it"),
+        (fill("room_id", "suite", "tool"), "names no such one"),
+        (fill("room_id", "R-7", "tool"), "names no such one"),
+        (fill("room_id", "doubl", "tool"), "names no such one"),
+        (fill("state", "double", "tool"), "names no such one"),
     ],
 )
 def test_values_that_stand_nowhere_are_refused(argument: NodeArgument, said: str) -> None:
@@ -131,21 +155,49 @@ def test_values_that_stand_nowhere_are_refused(argument: NodeArgument, said: str
         require_source(argument, "The room for 60 francs.", {"t1": {"rooms": [{"id": "R-1"}]}}, PRICE)
 
 
-def test_values_that_stand_where_they_are_said_to_are_taken() -> None:
-    for argument in (fill("price", 60, "intent"), fill("room_id", "R-1", "result", "t1"), fill("x", "double", "tool")):
-        require_source(argument, "The room for 60 francs.", {"t1": {"rooms": [{"id": "R-1"}]}}, PRICE)
+@pytest.mark.parametrize(
+    ("argument", "other"),
+    [
+        (fill("price", 60, "intent"), 61),
+        (fill("room_id", "R-1", "result", "t1"), "R-2"),
+        (fill("x", "double", "tool"), "treble"),
+    ],
+)
+def test_a_value_is_taken_from_its_source_and_its_neighbour_is_not(argument: NodeArgument, other: object) -> None:
+    results = {"t1": {"rooms": [{"id": "R-1"}]}}
+    require_source(argument, "The room for 60 francs.", results, PRICE)
+    with pytest.raises(InputError):
+        require_source(argument.model_copy(update={"value": other}), "The room for 60 francs.", results, PRICE)
+
+
+def test_a_choice_that_the_words_mean_or_spell_as_code_is_a_documented_one() -> None:
+    """A refined instruction may not say `in_use`, so nothing may rest on the draft's saying it."""
+    words = "The room that is in_use or kept costs 61 francs."
+    cases = {"in_use": "tool", "cancelled": "tool", "kept": "intent", "lost": "intent"}
+    for value, source in cases.items():
+        assert mark_documented_choice(fill("state", value, "intent"), words, PRICE).source == source
+    assert mark_documented_choice(fill("room_id", "kept", "intent"), words, PRICE).source == "intent"
+    assert not is_choice(PRICE, "price", 61)
+
+
+def test_edges_into_parameters_that_took_nothing_from_there_are_gone() -> None:
+    nodes = chain()
+    drawn = [("t1", "t2", "room_id"), ("t1", "t2", "price"), ("r1", "t2", "room_id")]
+    edges = tuple(BlueprintEdge(source=source, target=end, parameter=name) for source, end, name in drawn)
+    whole = connect_taken_values(Blueprint(nodes=tuple(nodes), edges=edges), nodes)
+    assert [(edge.source, edge.parameter, edge.kind) for edge in whole.edges] == [("r1", "room_id", "reason")]
 
 
 def test_a_blueprint_gets_an_edge_for_each_value_that_is_taken() -> None:
     nodes = chain()
     edges = [{"source": "t1", "target": "r1", "kind": "reason"}, {"source": "r1", "target": "t2", "kind": "reason"}]
     drawn = Blueprint.model_validate({"nodes": [node.model_dump() for node in nodes], "edges": edges})
-    whole = with_taken_values(drawn, nodes)
+    whole = connect_taken_values(drawn, nodes)
     assert [(edge.source, edge.target, edge.parameter) for edge in whole.edges] == [
         ("t1", "r1", ""),
         ("r1", "t2", "room_id"),
     ]
-    bare = with_taken_values(Blueprint(nodes=tuple(nodes)), nodes)
+    bare = connect_taken_values(Blueprint(nodes=tuple(nodes)), nodes)
     assert [(edge.source, edge.kind) for edge in bare.edges] == [("r1", "reason")]
 
 

@@ -6,18 +6,20 @@ import random
 
 import pytest
 
-from synthesis.contracts import Blueprint, BlueprintEdge, BlueprintNode
+from synthesis.contracts import Blueprint, BlueprintEdge, BlueprintNode, GraphEdge
 from synthesis.errors import InputError
-from synthesis.tool_graph.canonical import blueprint_digest
+from synthesis.tool_graph.canonical import hash_blueprint
 from synthesis.tool_graph.dag import (
     AddedEdge,
     AddedNode,
+    WrongEdge,
+    add_reasoning_edges,
+    add_reasoning_nodes,
     build_blueprint,
     make_blueprint,
-    with_reasoning_edges,
-    with_reasoning_nodes,
+    remove_edges,
 )
-from synthesis.tool_graph.graph import GraphEdge, GraphTool, ToolGraph
+from synthesis.tool_graph.graph import GraphTool, ToolGraph
 from synthesis.tool_graph.merges import Merges, is_pruned_from, merge_walks
 from synthesis.tool_graph.walks import draw_walks
 
@@ -64,7 +66,7 @@ def test_merges_hold_a_change_and_no_two_are_alike() -> None:
     merges = Merges(GRAPH, walks, 0, most_tools=7)
     made = merges.draw(50)
     assert merges.duplicates > 0
-    digests = [blueprint_digest(build_blueprint(GRAPH, merge.tools)) for merge in made]
+    digests = [hash_blueprint(build_blueprint(GRAPH, merge.tools)) for merge in made]
     assert len(set(digests)) == len(digests) > 4
     assert all({"move_stay", "clean_room"} & set(merge.tools) for merge in made)
     assert not merges.draw(50), "what was drawn once does not come again"
@@ -91,13 +93,23 @@ def test_a_blueprint_takes_each_parameter_from_the_nearest_tool_before() -> None
 def test_reasoning_is_put_in_behind_what_it_reads() -> None:
     blueprint = build_blueprint(GRAPH, ("list_rooms", "clean_room"))
     node = AddedNode(after="t1", purpose="what all rooms cost", derivation=SUM)
-    thought = with_reasoning_nodes(blueprint, [node])
+    thought = add_reasoning_nodes(blueprint, [node])
     assert [item.id for item in thought.nodes] == ["t1", "r1", "t2"]
-    whole = with_reasoning_edges(thought, [AddedEdge(start="r1", end="t2", parameter="room_id")], GRAPH)
+    whole = add_reasoning_edges(thought, [AddedEdge(start="r1", end="t2", parameter="room_id")], GRAPH)
     assert {(edge.source, edge.target, edge.kind) for edge in whole.edges} == {
         ("t1", "r1", "reason"),
         ("r1", "t2", "reason"),
     }
+
+
+def test_edges_that_do_not_hold_are_taken_out_and_none_is_drawn_twice() -> None:
+    blueprint = build_blueprint(GRAPH, ("find_guest", "list_stays", "list_rooms", "move_stay"))
+    again = add_reasoning_edges(blueprint, [AddedEdge(start="t1", end="t2", parameter="guest_id")], GRAPH)
+    assert set(again.edges) == set(blueprint.edges), "what is handed on as it is stays so"
+    left = remove_edges(blueprint, [WrongEdge(start="t3", end="t4", parameter="room_id")])
+    assert [(edge.source, edge.target) for edge in left.edges] == [("t1", "t2"), ("t2", "t4")]
+    with pytest.raises(InputError, match=r"t3 -> t4 \(stay_id\)"):
+        remove_edges(blueprint, [WrongEdge(start="t3", end="t4", parameter="stay_id")])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +124,7 @@ def test_reasoning_is_put_in_behind_what_it_reads() -> None:
 def test_edges_that_close_a_cycle_or_lead_nowhere_are_refused(added: AddedEdge, said: str) -> None:
     blueprint = build_blueprint(GRAPH, ("list_rooms", "clean_room"))
     with pytest.raises(InputError, match=said):
-        with_reasoning_edges(blueprint, [added], GRAPH)
+        add_reasoning_edges(blueprint, [added], GRAPH)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +135,14 @@ def test_edges_that_close_a_cycle_or_lead_nowhere_are_refused(added: AddedEdge, 
         ({"derivation": 'def derive(results):\n    return results["t2"]'}, "reads 't2'"),
         ({"derivation": 'def derive(results):\n    return open("x").read()'}, "uses what it must not"),
         ({"derivation": "def derive(results):\n    return 12 + 4"}, "reads no result"),
+        ({"derivation": 'def derive(results):\n    return "R-1" if results["t1"] else None'}, 'returns "R-1" whatever'),
     ],
 )
 def test_reasoning_nodes_that_cannot_be_used_are_refused(change: dict[str, object], said: str) -> None:
     blueprint = build_blueprint(GRAPH, ("list_rooms", "clean_room"))
     node = {"after": "t1", "purpose": "what all rooms cost", "derivation": SUM} | change
     with pytest.raises(InputError, match=said):
-        with_reasoning_nodes(blueprint, [AddedNode.model_validate(node)])
+        add_reasoning_nodes(blueprint, [AddedNode.model_validate(node)])
 
 
 def test_a_cycle_is_named_whatever_the_order_of_nodes() -> None:
@@ -163,20 +176,20 @@ def test_isomorphic_blueprints_have_one_hash_and_others_have_not(seed: int) -> N
     pairs = [(one, other) for one in range(1, 11) for other in range(one + 1, 11) if chance.random() < 0.25]
     edges = [BlueprintEdge(source=f"t{one}", target=f"t{other}", parameter=chance.choice("xy")) for one, other in pairs]
     blueprint = make_blueprint(nodes, edges)
-    digest = blueprint_digest(blueprint)
-    assert {blueprint_digest(_shuffled(blueprint, other)) for other in range(8)} == {digest}
+    digest = hash_blueprint(blueprint)
+    assert {hash_blueprint(_shuffled(blueprint, other)) for other in range(8)} == {digest}
     assert edges
     fewer = make_blueprint(nodes, edges[1:])
-    assert blueprint_digest(fewer) != digest
+    assert hash_blueprint(fewer) != digest
 
 
 def test_interchangeable_parts_make_no_difference_and_cost_no_search() -> None:
     twins = make_blueprint([BlueprintNode(id=f"t{place}", kind="tool", tool="look") for place in range(1, 31)], [])
-    assert blueprint_digest(twins) == blueprint_digest(_shuffled(twins, 1))
+    assert hash_blueprint(twins) == hash_blueprint(_shuffled(twins, 1))
     chains = [BlueprintNode(id=f"t{place}", kind="tool", tool="look") for place in range(1, 9)]
     edges = [BlueprintEdge(source=f"t{place}", target=f"t{place + 4}") for place in range(1, 5)]
     crossed = [BlueprintEdge(source=f"t{place}", target=f"t{9 - place}") for place in range(1, 5)]
-    assert blueprint_digest(make_blueprint(chains, edges)) == blueprint_digest(make_blueprint(chains, crossed))
+    assert hash_blueprint(make_blueprint(chains, edges)) == hash_blueprint(make_blueprint(chains, crossed))
 
 
 def test_derivations_count_by_what_they_do() -> None:
@@ -184,7 +197,7 @@ def test_derivations_count_by_what_they_do() -> None:
 
     def digest(source: str) -> str:
         node = AddedNode(after="t1", purpose="what all rooms cost", derivation=source)
-        return blueprint_digest(with_reasoning_nodes(blueprint, [node]))
+        return hash_blueprint(add_reasoning_nodes(blueprint, [node]))
 
     spaced = SUM.replace("    return", "    # all of them\n    return")
     assert digest(SUM) == digest(spaced) != digest(SUM.replace("price", "beds"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Blueprint, Message
+from synthesis.contracts import Blueprint, GraphEdge, Message
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, Rejected
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
@@ -24,13 +24,19 @@ from synthesis.runtime import Sandbox
 from synthesis.stages import Kit, StageSettings
 from synthesis.tool_graph.argument_stage import fill_arguments
 from synthesis.tool_graph.blueprint_stage import make_blueprints
-from synthesis.tool_graph.dag import build_blueprint
+from synthesis.tool_graph.dag import (
+    AddedEdge,
+    AddedNode,
+    add_reasoning_edges,
+    add_reasoning_nodes,
+    build_blueprint,
+)
 from synthesis.tool_graph.edge_stage import judge_edges, read_graph_tools
-from synthesis.tool_graph.graph import GraphEdge, ToolGraph
-from synthesis.tool_graph.refinement import refine
+from synthesis.tool_graph.graph import ToolGraph
+from synthesis.tool_graph.refinement import refine_words
 from synthesis.tool_graph.reply_forms import read_arguments, read_reasoning_nodes
 from synthesis.tool_graph.solution import audit_golden, solve_golden
-from synthesis.tool_graph.task_stages import make_state_for
+from synthesis.tool_graph.task_stages import write_blueprint_state, write_intent
 from synthesis.variant_settings import GraphSettings
 
 SOURCE = '''
@@ -165,7 +171,7 @@ def test_edges_are_judged_once_a_source_and_what_is_none_is_asked_again(sandbox:
     ]
     assert author.count("tool_edges") == len(RECORD.tools) + 2
     with kit_of(sandbox, Author({"tool_edges": [NONE]})) as kit, pytest.raises(Rejected) as told:
-        asyncio.run(judge_edges(kit, RECORD))
+        asyncio.run(make_blueprints(kit, RECORD, asyncio.run(judge_edges(kit, RECORD)), 1))
     assert told.value.reason == "no_edges"
 
 
@@ -191,7 +197,7 @@ def test_merges_that_come_to_the_same_or_to_nothing_are_dropped_with_their_reaso
     assert told.value.reason == "no_blueprint"
     assert "in the same order" in str(told.value)
     with kit_of(sandbox, author) as kit, pytest.raises(Rejected) as told:
-        asyncio.run(make_state_for(kit, RECORD, made, 1))
+        asyncio.run(write_blueprint_state(kit, RECORD, made, 1))
     assert told.value.reason == "no_blueprint"
 
 
@@ -217,6 +223,7 @@ def test_calls_are_filled_in_from_results_and_executed_to_a_golden_state(sandbox
         (price(room="R-7"), "dangling_argument"),
         (code('VALUES = {"colour": 2}\nSOURCES = {"colour": "intent"}'), "dangling_argument"),
         (price(room="2", source="intent"), "gold_refused"),
+        (derived('"R-2" if results["t1"] else ""'), "dangling_argument"),
         (derived('results["t1"]["x"]'), "derivation_fails"),
         (derived('results["t9"]'), "derivation_fails"),
     ],
@@ -227,6 +234,35 @@ def test_a_call_that_stays_unfit_ends_the_task_with_its_reason(sandbox: Sandbox,
         filled(sandbox, author)
     assert told.value.reason == reason
     assert author.count("arguments") == 4, "it was asked for again"
+
+
+def test_a_value_is_taken_from_the_node_that_works_it_out(sandbox: Sandbox) -> None:
+    """Otherwise the reasoning would be for nothing, and the graph would tell of a dependency that is none."""
+    node = AddedNode(
+        after="t1",
+        purpose="the first room",
+        derivation='def derive(results):\n    return results["t1"]["rooms"][0]["room_id"]',
+    )
+    bare = SCENARIO.blueprint
+    assert bare is not None
+    edge = AddedEdge(start="r1", end="t2", parameter="room_id")
+    task = TASK.model_copy(update={"blueprint": add_reasoning_edges(add_reasoning_nodes(bare, [node]), [edge], GRAPH)})
+    replies = [price(), price(source="intent"), price(source="r1")]
+    asked = iter(replies)
+    author = Author({"arguments": [lambda call: LISTED if call.site.sample == 0 else next(asked)]})
+    done = filled(sandbox, author, task)
+    assert author.count("arguments") == 1 + len(replies)
+    assert "room_id is what r1 works out" in author.asked[-1].messages[-1].content
+    assert done.blueprint is not None
+    assert {(edge.source, edge.parameter) for edge in done.blueprint.edges} == {("t1", ""), ("r1", "room_id")}
+
+
+def test_an_intent_that_names_what_only_the_system_knows_is_asked_again(sandbox: Sandbox) -> None:
+    author = Author({"intent": [say("Please set_price the room R-1 on floor 2 to 60 francs."), say(INTENT)]})
+    with kit_of(sandbox, author) as kit:
+        task = asyncio.run(write_intent(kit, RECORD, SCENARIO))
+    assert task.intent == INTENT
+    assert "set_price" in author.asked[-1].messages[-1].content
 
 
 def test_a_golden_state_that_is_the_start_or_never_the_same_is_none(sandbox: Sandbox) -> None:
@@ -273,8 +309,9 @@ def test_words_are_refined_without_names_and_without_sentences_that_nobody_needs
         }
     )
     with kit_of(sandbox, author) as kit:
-        task = asyncio.run(refine(kit, RECORD, SCENARIO, golden))
+        task = asyncio.run(refine_words(kit, RECORD, SCENARIO, golden))
     assert (task.instruction, task.leaked, task.intent) == (needed, ("set_price",), INTENT)
+    assert "\n2, 60\n" in author.asked[0].messages[0].content, "what has to stay is told beforehand"
     assert "floor = 2" in author.asked[2].messages[-1].content, "what only the words can tell has to stay"
     assert {call.site.sample for call in author.asked if call.site.stage == "shorten"} == {0, 1}
 

@@ -32,7 +32,7 @@ from training.config import (
     Reinforcement,
     Sampling,
 )
-from training.evaluate import attempt_all
+from training.evaluate import attempt_tasks
 from training.metrics import Writer
 from training.model_loader import load_model
 from training.trainer_callbacks import Watch, save_final
@@ -63,7 +63,7 @@ WAYS = {
 
 def graded(*given: Any) -> list[TaskAttempt]:
     made = []
-    for tried in attempt_all(*given):
+    for tried in attempt_tasks(*given):
         earned = tried.trace.completion[0] % 5 / 4
         reward = Reward(reward=earned, passed=0, total=1, rule="proportion", verdicts=())
         made.append(replace(tried, attempt=tried.attempt.model_copy(update={"reward": reward, "outcome": "failed"})))
@@ -75,14 +75,14 @@ def main(folder: Path, model_folder: str, way: str = "whole", sharding: str = "c
     torch.set_num_threads(1)
     budget = 900 if sharding == "fsdp2" else 0
     cfg = WAYS[way].model_copy(update={"hardware": Hardware(sharding=sharding, micro_tokens=budget)})  # type: ignore[arg-type]
-    rl.attempt_all = graded
+    rl.attempt_tasks = graded
     first = os.environ.get("RANK", "0") == "0"
     model, _, _ = load_model(model_folder, cfg.optimiser)
     table = small.table(16, thinking=cfg.thinking)
     writer = Writer(folder / "record.jsonl") if first else None
     rows = small.rows()
     job = rl.ReinforcementJob(cfg, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, cfg.limits))
-    ended, trainer = rl.train(job, resume)
+    ended, trainer = rl.train_reinforcement(job, resume)
     assert ended == "done"
     save_final(trainer, folder / "model")
 

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 
 from synthesis.contracts import Message, ToolCall
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from training.attempts import Table
 from training.config import Attempts
 from training.dataset import TaskRow
-from training.demo.model import model_of, tokenizer_of
-from training.examples.datasets import task_row, teach
+from training.demo.model import build_model, build_tokenizer
+from training.examples.datasets import build_task_row, make_demonstrations
 from training.examples.tasks import DemoTask, draw_tasks
 from training.policy import Generation
-from training.templates import render, spelled
+from training.templates import render_conversation, serialize_message
 
 torch.set_num_threads(1)
 
@@ -31,24 +31,24 @@ def tasks(each: int = 6) -> tuple[DemoTask, ...]:
 
 @functools.cache
 def lessons() -> tuple[Any, ...]:
-    return tuple(teach(default_sandbox(), tasks(), 7, careless=0.5))
+    return tuple(make_demonstrations(get_default_sandbox(), tasks(), 7, careless=0.5))
 
 
 def rows(each: int = 6) -> list[TaskRow]:
-    return [task_row(task) for task in tasks(each)]
+    return [build_task_row(task) for task in tasks(each)]
 
 
 @functools.cache
 def tokenizer() -> Any:
-    return tokenizer_of([lesson.trl() for lesson in lessons()])
+    return build_tokenizer([lesson.trl() for lesson in lessons()])
 
 
 def model(seed: int = 0) -> Any:
-    return model_of(tokenizer(), seed)
+    return build_model(tokenizer(), seed)
 
 
 def table(at_once: int = 8, **rest: Any) -> Table:
-    return Table(default_sandbox(), tokenizer(), Attempts(at_once=at_once, deadline_s=30), **rest)
+    return Table(get_default_sandbox(), tokenizer(), Attempts(at_once=at_once, deadline_s=30), **rest)
 
 
 def saved(folder: Path, seed: int = 0) -> str:
@@ -60,8 +60,8 @@ def saved(folder: Path, seed: int = 0) -> str:
 def written(message: Message) -> list[int]:
     """The ids that a model would have to write for a message."""
     said = {"role": "user", "content": "x"}
-    before = render(tokenizer(), [said], (), prompt=True)
-    whole = render(tokenizer(), [said, spelled(message)], (), prompt=False)
+    before = render_conversation(tokenizer(), [said], (), prompt=True)
+    whole = render_conversation(tokenizer(), [said, serialize_message(message)], (), prompt=False)
     return tokenizer().encode(whole[len(before) :].removesuffix("\n"), add_special_tokens=False)
 
 

@@ -17,15 +17,15 @@ pytestmark = pytest.mark.slow  # loads torch
 
 from synthesis.contracts import Disturbance  # noqa: E402
 from synthesis.llm import AskedModel, Endpoint  # noqa: E402
-from synthesis.rollout import STOP, attempt_seed, draw_injection  # noqa: E402
-from synthesis.runtime import default_sandbox  # noqa: E402
+from synthesis.rollout import STOP, build_attempt_seed, draw_injection  # noqa: E402
+from synthesis.runtime import get_default_sandbox  # noqa: E402
 from tests.fixtures.llm import call, llm_server, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import TaskAttempt, Try, attempt_setting, run, tries  # noqa: E402
+from training.attempts import TaskAttempt, Try, build_attempt_setting, list_tries, make_attempts  # noqa: E402
 from training.config import Attempts, Decoding, Masking  # noqa: E402
-from training.evaluation.asked_policy import AskedModels, attempt_all  # noqa: E402
-from training.rewards import scored  # noqa: E402
-from training.step_record import values_of  # noqa: E402
+from training.evaluation.asked_policy import AskedModels, attempt_at_endpoint  # noqa: E402
+from training.rewards import score_attempt  # noqa: E402
+from training.step_record import compute_step_values  # noqa: E402
 
 ROUGH = Disturbance(failures=0.3, error_results=0.3, latency=0.3)
 EACH = 6
@@ -35,7 +35,7 @@ def require_due(made: list[TaskAttempt], seed: int) -> None:
     struck = 0
     for one in made:
         assert one.attempt.disturbance == ROUGH
-        luck = attempt_seed(seed, one.row.id, one.ordinal)
+        luck = build_attempt_seed(seed, one.row.id, one.ordinal)
         for place, step in enumerate(one.attempt.steps):
             due = draw_injection(ROUGH, luck, place) if step.kind == "call" else None
             assert step.injected == due
@@ -49,12 +49,13 @@ def test_attempts_of_rl_are_disturbed_alike_in_every_step() -> None:
     engine = small.ScriptedEngine({row.id: small.solution(task)})
     decoding = Decoding(turn_tokens=64, trajectory_tokens=8192)
     steps = [
-        run(table, engine, tries([row], EACH), turns=6, decoding=decoding, seed=f"11:{draws}") for draws in range(2)
+        make_attempts(table, engine, list_tries([row], EACH), turns=6, decoding=decoding, seed=f"11:{draws}")
+        for draws in range(2)
     ]
     for made in steps:
         require_due(made, 11)
-        judged = [(one, scored(one.attempt, "score", Masking())) for one in made]
-        assert values_of(judged, 1.0)["tool_errors"] == 0.0, "an injected error is no tool's"
+        judged = [(one, score_attempt(one.attempt, "score", Masking())) for one in made]
+        assert compute_step_values(judged, 1.0)["tool_errors"] == 0.0, "an injected error is no tool's"
     first, second = ([[step.injected for step in one.attempt.steps] for one in made] for made in steps)
     assert first == second
 
@@ -77,7 +78,9 @@ def test_an_evaluated_endpoint_meets_the_same_calls() -> None:
         asked = AskedModels(AskedModel(Endpoint(name="policy", base_url=server.url), "model"), seed=5)
         work = [Try(row, ordinal, 6, "evaluation") for ordinal in range(EACH)]
         limits = Attempts(disturbance=ROUGH)
-        attempt_all(default_sandbox(), asked, work, Decoding(), limits, lambda: False, done, lambda place: True)
+        attempt_at_endpoint(
+            get_default_sandbox(), asked, work, Decoding(), limits, lambda: False, done, lambda place: True
+        )
     assert len(made) == EACH
     require_due(made, 5)
 
@@ -100,7 +103,7 @@ def test_a_users_calls_are_no_part_of_what_is_learnt() -> None:
         user = AskedModel(Endpoint(name="user", base_url=users.url), "user-model")
         table = replace(small.table(user=user), limits=limits)
         decoding = Decoding(turn_tokens=64, trajectory_tokens=8192)
-        (made,) = run(table, engine, tries([row], 1), turns=6, decoding=decoding, seed="s")
+        (made,) = make_attempts(table, engine, list_tries([row], 1), turns=6, decoding=decoding, seed="s")
     attempt = made.attempt
     assert attempt.user_tools == (taken,), attempt.note
     assert [(step.kind, step.by) for step in attempt.steps] == [
@@ -110,7 +113,7 @@ def test_a_users_calls_are_no_part_of_what_is_learnt() -> None:
     seen = small.tokenizer().decode([*made.trace.prompt, *made.trace.completion])
     assert "nonsense" not in seen
     assert taken not in seen.partition("I cannot see it.")[0], "the agent was not offered it"
-    values = values_of([(made, scored(attempt, "score", Masking()))], 1.0)
+    values = compute_step_values([(made, score_attempt(attempt, "score", Masking()))], 1.0)
     assert values["turns"] == 2.0
     assert "tool_errors" not in values, "the user's failed call is none of the agent's"
 
@@ -118,4 +121,4 @@ def test_a_users_calls_are_no_part_of_what_is_learnt() -> None:
 def test_a_task_without_a_conversation_leaves_all_tools_to_the_agent() -> None:
     row = small.rows()[0]
     limits = Attempts(user_tools=(small.tasks()[0].reference.calls[0].tool,))
-    assert attempt_setting(limits, Try(row, 0, 6, "s"), False).user_tools == ()
+    assert build_attempt_setting(limits, Try(row, 0, 6, "s"), False).user_tools == ()

@@ -11,7 +11,7 @@ import pytest
 
 from synthesis.errors import InfrastructureError, InputError
 from training.worker import client as patient
-from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path
+from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, build_attempt_path
 
 TOKEN = "envr_abc_secret"
 
@@ -84,7 +84,7 @@ def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_the_server_refuses_is_not_tried_again(answer: httpx.Response, kind: type[ServerRefusal]) -> None:
     far = Far(answer)
     with pytest.raises(kind) as caught:
-        client(far).call("POST", attempt_path("ftjob-1", 2, "records"), {})
+        client(far).call("POST", build_attempt_path("ftjob-1", 2, "records"), {})
     assert type(caught.value) is kind
     assert len(far.asked) == 1
     if answer.status_code == 409:

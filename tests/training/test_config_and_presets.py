@@ -7,7 +7,7 @@ import pytest
 from synthesis.errors import InputError
 from training import presets
 from training.config import EvaluationJob, Reinforcement, Supervised, read_config
-from training.sampler import repeated
+from training.sampler import repeat_rows
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("name", presets.names())
+@pytest.mark.parametrize("name", presets.list_presets())
 def test_published_values_are_those_of_the_papers_and_no_others(name: str) -> None:
-    preset = presets.load(name)
-    values = dict(presets.leaves(preset.config))
+    preset = presets.load_preset(name)
+    values = dict(presets.iterate_leaves(preset.config))
     published = {path for path, mark in preset.marks.items() if mark.kind == "published"}
     assert {path: values[path] for path in published} == PUBLISHED[name]
     assert all(preset.marks[path].note.startswith(preset.paper) for path in published)
@@ -182,8 +182,8 @@ RELEASED = {
 @pytest.mark.parametrize("name", RELEASED)
 @pytest.mark.parametrize("kind", ["fixed", "scaling"])
 def test_released_values_are_those_of_the_scripts_and_marked_so(name: str, kind: str) -> None:
-    preset = presets.load(f"agentgym-{name}-{kind}")
-    values = dict(presets.leaves(preset.config))
+    preset = presets.load_preset(f"agentgym-{name}-{kind}")
+    values = dict(presets.iterate_leaves(preset.config))
     paths = ["sampling.tasks", "decoding.turn_tokens", "decoding.trajectory_tokens", "horizon.turns", "horizon.every"]
     told = RELEASED[name][kind == "scaling"]
     released = dict(zip(paths, told, strict=False))
@@ -201,10 +201,10 @@ def test_only_advantages_over_an_environment_need_two_of_its_tasks() -> None:
     assert isinstance(read_config(uneven), Reinforcement), "no share of each environment"
 
 
-@pytest.mark.parametrize("name", presets.names())
+@pytest.mark.parametrize("name", presets.list_presets())
 def test_every_value_has_a_mark_with_words(name: str) -> None:
-    preset = presets.load(name)
-    assert set(preset.marks) == {path for path, _ in presets.leaves(preset.config)}
+    preset = presets.load_preset(name)
+    assert set(preset.marks) == {path for path, _ in presets.iterate_leaves(preset.config)}
     assert all(mark.note for mark in preset.marks.values())
     assert preset.title
     assert preset.about
@@ -212,41 +212,45 @@ def test_every_value_has_a_mark_with_words(name: str) -> None:
 
 
 def test_all_kinds_of_jobs_have_presets() -> None:
-    assert set(presets.names()) == set(PUBLISHED)
-    kinds = [type(presets.load(name).config) for name in presets.names()]
+    assert set(presets.list_presets()) == set(PUBLISHED)
+    kinds = [type(presets.load_preset(name).config) for name in presets.list_presets()]
     assert set(kinds) == {Supervised, Reinforcement, EvaluationJob}
 
 
 def test_changed_fields_are_merged_and_told() -> None:
-    preset = presets.load("agentgym-rl")
-    chosen = presets.change(preset, {"optimiser": {"learning_rate": 2e-6}, "horizon": {"kind": "constant", "turns": 9}})
+    preset = presets.load_preset("agentgym-rl")
+    chosen = presets.change_preset(
+        preset, {"optimiser": {"learning_rate": 2e-6}, "horizon": {"kind": "constant", "turns": 9}}
+    )
     assert isinstance(chosen.config, Reinforcement)
     assert chosen.config.optimiser.learning_rate == 2e-6
     assert chosen.config.kl == preset.config.kl  # type: ignore[union-attr]
     assert chosen.marks["optimiser.learning_rate"] == presets.Mark(kind="changed", note="the preset has 1e-06")
     assert chosen.marks["horizon.turns"].kind == "changed"
     assert chosen.marks["kl.coefficient"].kind == "published"
-    told = {one.path: (one.preset, one.chosen) for one in presets.differences(preset, chosen.config)}
+    told = {one.path: (one.preset, one.chosen) for one in presets.list_differences(preset, chosen.config)}
     assert told["optimiser.learning_rate"] == (1e-6, 2e-6)
     assert told["horizon.kind"] == ("fractions", "constant")
     assert told["horizon.turns"] == (None, 9)
     assert set(told) == {"optimiser.learning_rate", "horizon.kind", "horizon.turns", "horizon.phases"}
-    assert presets.differences(preset, preset.config) == ()
+    assert presets.list_differences(preset, preset.config) == ()
 
 
 def test_a_changed_mixture_replaces_the_presets() -> None:
-    chosen = presets.change(presets.load("envscaler-rl"), {"mixture": {"settings": {"conversation": 1.0}}})
+    chosen = presets.change_preset(
+        presets.load_preset("envscaler-rl"), {"mixture": {"settings": {"conversation": 1.0}}}
+    )
     assert chosen.config.mixture.settings == {"conversation": 1.0}
 
 
 def test_bad_changes_and_bad_files_are_refused() -> None:
-    preset = presets.load("demo-rl")
+    preset = presets.load_preset("demo-rl")
     with pytest.raises(InputError, match=r"^kl\.coefficent: .*not permitted"):
-        presets.change(preset, {"kl": {"coefficent": 1}})
+        presets.change_preset(preset, {"kl": {"coefficent": 1}})
     with pytest.raises(InputError, match="the other type"):
-        presets.change(preset, {"type": "supervised"})
+        presets.change_preset(preset, {"type": "supervised"})
     with pytest.raises(InputError, match="there is no preset 'demo'; take one of agent-world-evaluation, "):
-        presets.load("demo")
+        presets.load_preset("demo")
     for text, reason in [
         ("type = 3", "needs a value and where it comes from"),
         ('type = { value = "supervised" }', "marked by one of"),
@@ -257,8 +261,8 @@ def test_bad_changes_and_bad_files_are_refused() -> None:
         ('type = { value = "supervised", ours = "x" }\nepochs = { value = 0, ours = "x" }', "epochs: "),
     ]:
         with pytest.raises(InputError, match=reason):
-            presets.read_preset("bad", text)
+            presets.parse_preset("bad", text)
 
 
 def test_prompts_are_repeated_side_by_side() -> None:
-    assert repeated([3, 1], 3) == [3, 3, 3, 1, 1, 1]
+    assert repeat_rows([3, 1], 3) == [3, 3, 3, 1, 1, 1]

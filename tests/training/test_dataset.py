@@ -31,15 +31,15 @@ from training.dataset import (
     TaskRow,
     TrajectoryRow,
     UploadLimits,
+    assign_side,
+    build_trajectory_rows,
     check_upload,
-    freeze,
+    drop_lines,
+    freeze_dataset_folder,
     parse_line,
     read_manifest,
     read_rows,
-    side_of,
-    trajectory_rows,
-    unit_of,
-    without_lines,
+    serialize_unit,
 )
 
 TOOL = {"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}
@@ -116,7 +116,7 @@ def test_openais_training_files_load() -> None:
     assert isinstance(row, TrajectoryRow)
     told = row.trl()["messages"]
     assert (told[0]["role"], told[-1]["content"], told[2]["weight"]) == ("system", "I cannot.", 0)
-    assert [message.learnt for message in row.messages] == [False, False, False, False, True, False, True]
+    assert [message.is_learnt for message in row.messages] == [False, False, False, False, True, False, True]
     for bad, reason in (
         ({"messages": [*given["messages"][:4], {**turns[4], "weight": 0}]}, "nothing to learn"),
         ({"messages": [*turns[:2], {**turns[2], "tool_calls": [CALL, CALL]}]}, "parallel_tool_calls is false"),
@@ -146,9 +146,9 @@ def test_rows_of_a_conversation_whole_and_turn_by_turn() -> None:
         tools=(Tool(name="look"),),
     )
     origin = RowOrigin(id="t", environment="e", scenario="s", task="k", setting="conversation")
-    (whole,) = trajectory_rows(talk, Shape(), origin)
+    (whole,) = build_trajectory_rows(talk, Shape(), origin)
     assert (whole.id, whole.environment, whole.setting, len(whole.messages)) == ("t", "e", "conversation", 5)
-    first, second = trajectory_rows(talk, Shape(mask_history=True), origin)
+    first, second = build_trajectory_rows(talk, Shape(mask_history=True), origin)
     assert (first.id, second.id) == ("t:1", "t:2")
     assert first.completion[0].reasoning_content == "I look."
     assert second.prompt[2].reasoning_content == ""
@@ -158,9 +158,11 @@ def test_rows_of_a_conversation_whole_and_turn_by_turn() -> None:
 @pytest.mark.parametrize("unit", ["environment", "scenario", "task"])
 def test_a_unit_is_on_one_side_only(unit: Any, tmp_path: Path) -> None:
     split = Split(unit=unit, test_share=0.4, seed=1)
-    manifest = freeze(tmp_path, tasks(), name="d", kind="tasks", split=split, selection={"category": "x"})
+    manifest = freeze_dataset_folder(
+        tmp_path, tasks(), name="d", kind="tasks", split=split, selection={"category": "x"}
+    )
     sides = {side: list(read_rows(tmp_path, side)) for side in ("train", "test")}
-    units = {side: {unit_of(row, unit) for row in rows} for side, rows in sides.items()}
+    units = {side: {serialize_unit(row, unit) for row in rows} for side, rows in sides.items()}
     assert not units["train"] & units["test"]
     assert len(sides["train"]) + len(sides["test"]) == 60
     assert (manifest.train.units, manifest.test.units) == (len(units["train"]), len(units["test"]))
@@ -172,21 +174,21 @@ def test_a_unit_is_on_one_side_only(unit: Any, tmp_path: Path) -> None:
 @settings(max_examples=20, deadline=None)
 def test_a_rows_side_asks_no_other_row(order: list[int], seed: int) -> None:
     split, rows = Split(test_share=0.3, seed=seed), tasks()
-    sides = {row.id: side_of(row, split) for row in rows}
-    assert {rows[n].id: side_of(rows[n], split) for n in order[:17]}.items() <= sides.items()
+    sides = {row.id: assign_side(row, split) for row in rows}
+    assert {rows[n].id: assign_side(rows[n], split) for n in order[:17]}.items() <= sides.items()
 
 
 def test_about_the_share_is_held_out_and_the_seed_matters() -> None:
     rows = [task(n, environment=f"e{n}") for n in range(2_000)]
-    held = [{row.id for row in rows if side_of(row, Split(test_share=0.2, seed=s)) == "test"} for s in (0, 1)]
+    held = [{row.id for row in rows if assign_side(row, Split(test_share=0.2, seed=s)) == "test"} for s in (0, 1)]
     assert all(330 < len(some) < 470 for some in held)
     assert held[0] != held[1]
-    assert len({unit_of(row, "scenario") for row in tasks()}) == 40  # s0 of e0 is not s0 of e1
+    assert len({serialize_unit(row, "scenario") for row in tasks()}) == 40  # s0 of e0 is not s0 of e1
 
 
 def test_the_same_rows_give_the_same_hash_and_others_another(tmp_path: Path) -> None:
     def hash_of(name: str, rows: list[TaskRow], **more: Any) -> str:
-        return freeze(tmp_path / name, rows, name=name, kind="tasks", split=Split(**more)).sha256
+        return freeze_dataset_folder(tmp_path / name, rows, name=name, kind="tasks", split=Split(**more)).sha256
 
     first = hash_of("a", tasks(), test_share=0.4)
     assert hash_of("b", tasks(), test_share=0.4) == first
@@ -205,13 +207,13 @@ def test_what_cannot_be_frozen(tmp_path: Path) -> None:
         ]
     ):
         with pytest.raises(InputError, match=reason):
-            freeze(tmp_path / str(number), rows, name="d", kind="tasks", split=split)
+            freeze_dataset_folder(tmp_path / str(number), rows, name="d", kind="tasks", split=split)
         with pytest.raises(InputError, match="holds no frozen dataset"):
             read_manifest(tmp_path / str(number))
-    done = freeze(tmp_path / "one", few, name="d", kind="tasks", split=Split(test_share=0))
+    done = freeze_dataset_folder(tmp_path / "one", few, name="d", kind="tasks", split=Split(test_share=0))
     assert done.sentence == "3 tasks, nothing held out"
     with pytest.raises(InputError, match="datasets are never changed"):
-        freeze(tmp_path / "one", few, name="d", kind="tasks", split=Split(test_share=0))
+        freeze_dataset_folder(tmp_path / "one", few, name="d", kind="tasks", split=Split(test_share=0))
     file = tmp_path / "one" / "train.jsonl"
     file.write_bytes(file.read_bytes().replace(b"Look.", b"Move."))
     with pytest.raises(FormatError, match="is not what was frozen"):
@@ -311,7 +313,7 @@ def test_lines_with_problems_are_left_out_where_that_is_chosen_and_the_rest_is_u
     report = check_upload(io.BytesIO(content), "trajectories", limits, leave_out=True)
     assert (report.ok, report.rows, report.left_out) == (True, 2, (1, 3, 4, 6))
     assert [problem.line for problem in report.problems] == [1, 3, 4, 6]
-    assert b"".join(without_lines(io.BytesIO(content), report.left_out)) == good * 2
+    assert b"".join(drop_lines(io.BytesIO(content), report.left_out)) == good * 2
     assert not check_upload(io.BytesIO(b"{}\n" * 3), "trajectories", leave_out=True).ok  # nothing is left of it
 
 

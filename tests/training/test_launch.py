@@ -20,19 +20,19 @@ pytest.importorskip("trl")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-from synthesis.runtime import default_sandbox  # noqa: E402
+from synthesis.runtime import get_default_sandbox  # noqa: E402
 from synthesis.verifiers.call_sequences import Subject  # noqa: E402
-from synthesis.verifiers.frame import frame_key  # noqa: E402
-from synthesis.verifiers.reference_frame import reference_frame  # noqa: E402
+from synthesis.verifiers.frame import build_frame_key  # noqa: E402
+from synthesis.verifiers.reference_frame import build_reference_frame  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.config import read_config  # noqa: E402
-from training.dataset import Split, freeze  # noqa: E402
+from training.dataset import Split, freeze_dataset_folder  # noqa: E402
 from training.demo.prepare import prepare_demo  # noqa: E402
 from training.examples import datasets  # noqa: E402
 from training.examples.tasks import ENVIRONMENTS, draw_tasks  # noqa: E402
 from training.job import MODEL, RECORD, RESULT, SPENT, Exit  # noqa: E402
 from training.launch import main  # noqa: E402
-from training.metrics import Position, read  # noqa: E402
+from training.metrics import Position, read_records  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 8
@@ -74,7 +74,7 @@ def job(demo: Path, name: str, **changes) -> Path:
 
 
 def records(folder: Path) -> list:
-    return read(folder / RECORD, Position())[0]
+    return read_records(folder / RECORD, Position())[0]
 
 
 def last_error(folder: Path) -> str:
@@ -131,10 +131,10 @@ def test_missing_job_and_wrong_call_are_refused(tmp_path, capsys) -> None:
 
 def test_program_that_no_longer_loads_is_named(demo: Path) -> None:
     tasks = draw_tasks(3, 2)
-    rows = [datasets.task_row(task) for task in tasks]
+    rows = [datasets.build_task_row(task) for task in tasks]
     broken = rows[0].rollout.program.model_copy(update={"source": "import socket\nclass Clinic:\n    pass\n"})
     rows[0] = rows[0].model_copy(update={"rollout": rows[0].rollout.model_copy(update={"program": broken})})
-    freeze(demo / "broken", rows, name="b", kind="tasks", split=Split(test_share=0))
+    freeze_dataset_folder(demo / "broken", rows, name="b", kind="tasks", split=Split(test_share=0))
     folder = job(demo, "program", dataset="../broken", evaluation="")
     assert main([str(folder)]) == Exit.INPUT
     assert f"the program of task '{rows[0].id}' does not load" in last_error(folder)
@@ -277,16 +277,17 @@ def sources(task: RolloutTask) -> list[str]:
 
 def test_demos_environments_are_ordinary_ones() -> None:
     """Every reference earns 1, what the careless teacher does less on the whole, and marks are those of the start."""
-    from synthesis.verifiers import marks
+    from synthesis.verifiers import mark_checks
 
     tasks = draw_tasks(11, 6)
     assert {task.environment for task in tasks} == set(ENVIRONMENTS)
     for task in tasks:
         assert (
-            tuple(marks(default_sandbox(), sources(task.rollout), task.rollout.initial)) == task.rollout.verifier.marks
+            tuple(mark_checks(get_default_sandbox(), sources(task.rollout), task.rollout.initial))
+            == task.rollout.verifier.marks
         )
-    clean = datasets.played(default_sandbox(), [(task.rollout, task.reference) for task in tasks])
-    careless = datasets.played(default_sandbox(), [(task.rollout, task.careless) for task in tasks])
+    clean = datasets.play_references(get_default_sandbox(), [(task.rollout, task.reference) for task in tasks])
+    careless = datasets.play_references(get_default_sandbox(), [(task.rollout, task.careless) for task in tasks])
     assert all(attempt.outcome == "solved" for attempt in clean)
     for name in ENVIRONMENTS:
         earned = [a.reward.reward for a, task in zip(careless, tasks, strict=True) if task.environment == name]
@@ -295,12 +296,14 @@ def test_demos_environments_are_ordinary_ones() -> None:
         task.rollout.model_copy(update={"verifier": task.rollout.verifier.model_copy(update={"frame": None})})
         for task in tasks
     ]
-    unframed = datasets.played(default_sandbox(), list(zip(plain, (task.careless for task in tasks), strict=True)))
+    unframed = datasets.play_references(
+        get_default_sandbox(), list(zip(plain, (task.careless for task in tasks), strict=True))
+    )
     assert [a.reward.reward for a in careless] == [a.reward.reward for a in unframed], "it errs inside the frame"
 
 
 def test_demos_tasks_have_the_frame_of_their_reference() -> None:
-    sandbox = default_sandbox()
+    sandbox = get_default_sandbox()
     tasks = draw_tasks(11, 3)
     for task in tasks:
         rollout = task.rollout
@@ -309,10 +312,10 @@ def test_demos_tasks_have_the_frame_of_their_reference() -> None:
         ).with_frame(None)
         frame = rollout.verifier.frame
         assert frame is not None
-        spanned = reference_frame(sandbox, subject)
-        assert [row[:2] for row in frame_key(frame)] == [row[:2] for row in frame_key(spanned)], rollout.key
+        spanned = build_reference_frame(sandbox, subject)
+        assert [row[:2] for row in build_frame_key(frame)] == [row[:2] for row in build_frame_key(spanned)], rollout.key
     clinic = next(task for task in tasks if task.environment == "clinic")
     twice = clinic.reference.model_copy(update={"calls": (*clinic.reference.calls, clinic.reference.calls[-1])})
-    (attempt,) = datasets.played(sandbox, [(clinic.rollout, twice)])
+    (attempt,) = datasets.play_references(sandbox, [(clinic.rollout, twice)])
     assert attempt.reward is not None
     assert (attempt.reward.reward, attempt.reward.outside[0].path) == (0, "/booked"), "its second goal alone paid half"

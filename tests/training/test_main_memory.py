@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from training.config import Supervised
-from training.main_memory import main_memory
+from training.main_memory import read_main_memory
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_main_memory_is_the_computers_or_what_a_control_group_allows(
         (tmp_path / "mount" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "mount" / name).write_text(text + "\n")
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert main_memory(told, tmp_path / "mount") == (limit or whole)
+    assert read_main_memory(told, tmp_path / "mount") == (limit or whole)
 
 
 @pytest.mark.slow  # loads torch
@@ -45,6 +45,6 @@ def test_a_trainer_on_a_cpu_keeps_activations_where_they_fit(
     shape = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128}
     (tmp_path / "config.json").write_text(json.dumps(shape))
     monkeypatch.setattr(model_placement.torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(model_placement, "main_memory", lambda: memory)
-    placed = model_placement.decided_here(str(tmp_path), Supervised(max_length=64), "transformers")
+    monkeypatch.setattr(model_placement, "read_main_memory", lambda: memory)
+    placed = model_placement.decide_local_hardware(str(tmp_path), Supervised(max_length=64), "transformers")
     assert placed.hardware.gradient_checkpointing == decided

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 from synthesis.errors import FormatError, InfrastructureError
 from training import job
-from training.metrics import LINE_BYTES, NAMES, Artefact, Event, Position, Record, Values, Writer, read
+from training.metrics import LINE_BYTES, NAMES, Artefact, Event, Position, Record, Values, Writer, read_records
 
 
 def everything(path: Path, limit: int = 1_000) -> list[Record]:
     records, position = [], Position()
     while True:
-        some, position = read(path, position, limit)
+        some, position = read_records(path, position, limit)
         if not some:
             return records
         records += some
@@ -32,14 +32,14 @@ def everything(path: Path, limit: int = 1_000) -> list[Record]:
 
 def test_what_is_written_is_read_in_order_and_once(tmp_path: Path) -> None:
     path = tmp_path / "record.jsonl"
-    assert read(path, Position()) == ([], Position())
+    assert read_records(path, Position()) == ([], Position())
     with Writer(path) as writer:
         assert writer.values(1, {"loss": 0.5, "reward": 1}) == 1
-        first, position = read(path, Position())
-        assert read(path, position) == ([], position)
+        first, position = read_records(path, Position())
+        assert read_records(path, position) == ([], position)
         assert writer.event(1, "warn", "The disk is nearly full.", free=3) == 2
         assert writer.artefact(2, "checkpoint", "checkpoint-2", steps=2) == 3
-    rest, position = read(path, position)
+    rest, position = read_records(path, position)
     assert isinstance(first[0], Values)
     assert first[0].values == {"loss": 0.5, "reward": 1}
     assert isinstance(rest[0], Event)
@@ -68,11 +68,11 @@ def test_a_torn_last_line_is_not_read_and_is_written_anew(tmp_path_factory: pyte
     cut = min(cut, last)  # any part of the last line, its newline alone included
     with path.open("rb+") as file:
         file.truncate(path.stat().st_size - cut)
-    before, position = read(path, Position())
+    before, position = read_records(path, Position())
     assert [record.seq for record in before] == [1, 2]
     with Writer(path) as writer:
         assert writer.values(9, {"loss": 0.2}) == 3
-    after, _ = read(path, position)
+    after, _ = read_records(path, position)
     assert [(record.seq, record.step) for record in after] == [(3, 9)]
 
 
@@ -141,17 +141,17 @@ def test_damage_is_told_with_its_place(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[2])
     with pytest.raises(FormatError, match=f"at byte {len(lines[0])}: has number 3 where 2 should follow"):
-        read(path, Position())
+        read_records(path, Position())
     path.write_bytes(lines[0] + b"{}\n")
     with pytest.raises(FormatError, match="is no record"):
-        read(path, Position())
+        read_records(path, Position())
     with pytest.raises(FormatError, match="move the file away"):
         Writer(path)
     with pytest.raises(FormatError, match="it was replaced"):
-        read(path, Position(offset=10_000, next_seq=4))
+        read_records(path, Position(offset=10_000, next_seq=4))
     path.write_bytes(b"x" * (3 * LINE_BYTES))
     with pytest.raises(FormatError, match="no line's end"):
-        read(path, Position())
+        read_records(path, Position())
     with pytest.raises(FormatError, match="no line's end"):
         Writer(path)
     with Writer(tmp_path / "other") as writer, pytest.raises(ValueError, match="too long"):
@@ -186,8 +186,8 @@ def kept(folder: Path) -> float:
 
 
 def test_a_killed_trainer_goes_on_counting(tmp_path: Path, clock: Clock) -> None:
-    first = job.wall_time(tmp_path, elsewhere=100.0, first=True)
-    assert clock.now - first.started == 100
+    first = job.load_wall_time(tmp_path, elsewhere=100.0, first=True)
+    assert clock.now - first.started_at == 100
     clock.now += 60
     first.keep()
     clock.now += job.KEEP_EVERY_S - 1
@@ -198,22 +198,22 @@ def test_a_killed_trainer_goes_on_counting(tmp_path: Path, clock: Clock) -> None
     assert kept(tmp_path) == 70
     clock.now += 3_000  # killed; the clock of another boot begins anywhere
     clock.now = 5.0
-    again = job.wall_time(tmp_path, elsewhere=100.0, first=True)
+    again = job.load_wall_time(tmp_path, elsewhere=100.0, first=True)
     clock.now += 30
     again.keep()
-    assert (clock.now - again.started, kept(tmp_path)) == (200, 100)
+    assert (clock.now - again.started_at, kept(tmp_path)) == (200, 100)
     assert not list(tmp_path.glob("*.new"))
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"seconds": "x"}', '{"seconds": -5}', '{"seconds": NaN}'])
 def test_an_account_that_cannot_be_read_begins_anew(tmp_path: Path, clock: Clock, content: str) -> None:
     (tmp_path / job.SPENT).write_text(content)
-    assert job.wall_time(tmp_path, 0.0, first=True).started == clock.now
+    assert job.load_wall_time(tmp_path, 0.0, first=True).started_at == clock.now
 
 
 def test_other_ranks_count_and_keep_nothing(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / job.SPENT).write_text('{"seconds": 7}')
-    other = job.wall_time(tmp_path, 0.0, first=False)
+    other = job.load_wall_time(tmp_path, 0.0, first=False)
     clock.now += 60
     other.keep()
-    assert (clock.now - other.started, kept(tmp_path)) == (67, 7)
+    assert (clock.now - other.started_at, kept(tmp_path)) == (67, 7)

@@ -23,14 +23,14 @@ from synthesis.rollout import STOP  # noqa: E402
 from synthesis.scripted.programs import judge as scripted_judge  # noqa: E402
 from tests.fixtures.llm import llm_server, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import TaskAttempt, run, tries  # noqa: E402
+from training.attempts import TaskAttempt, list_tries, make_attempts  # noqa: E402
 from training.config import Advantage, Attempts, Decoding, DynamicSampling, Masking, Reinforcement  # noqa: E402
 from training.objective.advantages import row_advantages  # noqa: E402
-from training.objective.masks import masks_of  # noqa: E402
-from training.objective.rows import rows_of  # noqa: E402
+from training.objective.masks import build_masks  # noqa: E402
+from training.objective.rows import build_rows  # noqa: E402
 from training.policy import Generation  # noqa: E402
-from training.rewards import scored  # noqa: E402
-from training.step_record import unknown_users_words, values_of  # noqa: E402
+from training.rewards import score_attempt  # noqa: E402
+from training.step_record import compute_step_values, describe_unknown_users  # noqa: E402
 
 INTENT = "Book Dan with Roth, first free day."
 OPENINGS = (
@@ -78,14 +78,16 @@ def attempts(**limits: Any) -> list[TaskAttempt]:
         words = request["messages"][0]["content"]
         site = Site(role="judge", stage="judge_run", item="item", theme="theme")
         call = StageCall(site=site, messages=(Message(role="user", content=words),))
-        return say("I would rather not say." if "Dan wants" in words else scripted_judge.answer(call))
+        return say("I would rather not say." if "Dan wants" in words else scripted_judge.write_reply(call))
 
     with llm_server(act_user) as users, llm_server(act_judge) as judges:
         user = AskedModel(Endpoint(name="user", base_url=users.url), "user-model")
         judge = AskedModel(Endpoint(name="judge", base_url=judges.url), "judge-model")
         table = small.table(user=user, judge=judge, judges_user=True)
         decoding = Decoding(turn_tokens=48, trajectory_tokens=8192)
-        made = run(table, Listening({}), tries([row], len(OPENINGS)), turns=6, decoding=decoding, seed="s")
+        made = make_attempts(
+            table, Listening({}), list_tries([row], len(OPENINGS)), turns=6, decoding=decoding, seed="s"
+        )
         for request in judges.requests:
             shown = json.dumps(request["messages"])
             assert INTENT in shown
@@ -94,9 +96,9 @@ def attempts(**limits: Any) -> list[TaskAttempt]:
 
 
 def advantages(made: list[TaskAttempt], masking: Masking) -> list[float]:
-    scores = [scored(one.attempt, "all_or_nothing", masking) for one in made]
-    rows = rows_of(scores, ["task"] * len(made), ["clinic"] * len(made))
-    return row_advantages(rows, masks_of(rows, DynamicSampling()), Advantage(kind="group")).tolist()
+    scores = [score_attempt(one.attempt, "all_or_nothing", masking) for one in made]
+    rows = build_rows(scores, ["task"] * len(made), ["clinic"] * len(made))
+    return row_advantages(rows, build_masks(rows, DynamicSampling()), Advantage(kind="group")).tolist()
 
 
 def test_faults_leave_the_baseline_and_nothing_else() -> None:
@@ -114,11 +116,13 @@ def test_faults_leave_the_baseline_and_nothing_else() -> None:
     on = {True: (1 - 3 / 5) / (math.sqrt(3 / 10) + 1e-4), False: -3 / 5 / (math.sqrt(3 / 10) + 1e-4)}
     expected = [0.0 if found == "fault" else on[one] for found, one in zip(findings, solved, strict=True)]
     assert advantages(made, ON) == pytest.approx(expected)
-    words = unknown_users_words([(one, scored(one.attempt, "score", ON)) for one in made])
+    words = describe_unknown_users([(one, score_attempt(one.attempt, "score", ON)) for one in made])
     assert words.startswith("Whether the simulated user erred is not known of 1 of 8 conversations")
     points = []
     for masking in (OFF, ON):
-        values = values_of([(one, scored(one.attempt, "all_or_nothing", masking)) for one in made], 1.0)
+        values = compute_step_values(
+            [(one, score_attempt(one.attempt, "all_or_nothing", masking)) for one in made], 1.0
+        )
         points.append((values["reward"], values["masked"]))
         assert (values["user_fault"], values["user_unknown"]) == (3 / 7, 1 / 8)
     assert points == [(3 / 8, 0.0), (3 / 5, 3 / 8)]
@@ -143,9 +147,9 @@ def course(masking: Masking, rate: float = 0.6, group: int = 40, steps: int = 60
         erred = round(asked * rate)
         made = [attempt(0.0, True)] * erred + [attempt(1.0, False)] * (asked - erred)
         made += [attempt(0.5, False)] * (group - asked)
-        scores = [scored(one, "score", masking) for one in made]
-        rows = rows_of(scores, ["task"] * group, ["clinic"] * group)
-        masks = masks_of(rows, DynamicSampling())
+        scores = [score_attempt(one, "score", masking) for one in made]
+        rows = build_rows(scores, ["task"] * group, ["clinic"] * group)
+        masks = build_masks(rows, DynamicSampling())
         found = row_advantages(rows, masks, Advantage(kind="group")).tolist()
         of_asking = [one for one, kept in zip(found[:asked], masks.counted.tolist(), strict=False) if kept]
         of_guessing = found[asked:]
@@ -166,7 +170,7 @@ def test_users_that_are_to_be_judged_need_a_judge() -> None:
     row = small.rows()[0].model_copy(update={"setting": "conversation"})
     user = AskedModel(Endpoint(name="user", base_url="http://127.0.0.1:9/v1"), "user-model")
     with pytest.raises(InputError, match=r"judge: whether simulated users erred"):
-        run(
+        make_attempts(
             small.table(user=user, judges_user=True), Listening({}), [(row, 0)],
             turns=2, decoding=Decoding(turn_tokens=16, trajectory_tokens=512), seed="s",
         )  # fmt: skip

@@ -16,30 +16,32 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 from synthesis.contracts import AnswerField  # noqa: E402
 from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import run, tries  # noqa: E402
+from training.attempts import list_tries, make_attempts  # noqa: E402
 from training.config import Decoding  # noqa: E402
-from training.engines.local import TransformersEngine, require_plain  # noqa: E402
-from training.engines.token_draw import draw  # noqa: E402
+from training.engines.local import TransformersEngine, has_full_attention  # noqa: E402
+from training.engines.token_draw import draw_tokens  # noqa: E402
 from training.policy import SHARED_TOKENS, Context, Diverged, Generation, Renderings  # noqa: E402
-from training.templates import agent_mask, offered, read_turn, spell_messages  # noqa: E402
+from training.templates import encode_with_agent_mask, read_turn, serialize_messages, serialize_tools  # noqa: E402
 
 PLAIN = Decoding(turn_tokens=48, trajectory_tokens=1024)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def attempts(engine, work, turns=5, decoding=PLAIN, at_once=8, **rest):
-    return run(small.table(at_once, **rest), engine, work, turns=turns, decoding=decoding, seed="s")
+    return make_attempts(small.table(at_once, **rest), engine, work, turns=turns, decoding=decoding, seed="s")
 
 
 def test_solved_attempt_is_one_sequence_that_was_never_rendered_again() -> None:
     tasks, rows = small.tasks(), small.rows()
     maker = small.ScriptedEngine({task.rollout.key: small.solution(task) for task in tasks})
-    done = attempts(maker, tries(rows[:4], 1))
+    done = attempts(maker, list_tries(rows[:4], 1))
     assert [tried.row.id for tried in done] == [row.id for row in rows[:4]]
     for tried in done:
         assert tried.attempt.outcome == "solved"
         trace, tools = tried.trace, tried.row.rollout.program.tools
-        ids, mask = agent_mask(small.tokenizer(), spell_messages(tried.attempt.messages), offered(tools))
+        ids, mask = encode_with_agent_mask(
+            small.tokenizer(), serialize_messages(tried.attempt.messages), serialize_tools(tools)
+        )
         assert [*trace.prompt, *trace.completion] == ids
         assert [0] * len(trace.prompt) + trace.own == mask
         assert len(trace.logprobs) == len(trace.completion)
@@ -58,8 +60,8 @@ def test_the_submitted_answer_is_the_last_turn_of_its_sequence() -> None:
     maker = small.ScriptedEngine({row.id: [*work, small.asks("submit_answer", table="ten"), answer]})
     (tried,) = attempts(maker, [(asked, 0)], decoding=PLAIN.model_copy(update={"trajectory_tokens": 2048}))
     assert (tried.attempt.ending, tried.attempt.answer) == ("answered", '{"table": 10}')
-    said = spell_messages(tried.attempt.messages[:-1])
-    ids, mask = agent_mask(small.tokenizer(), said, offered(asked.rollout.offered_tools))
+    said = serialize_messages(tried.attempt.messages[:-1])
+    ids, mask = encode_with_agent_mask(small.tokenizer(), said, serialize_tools(asked.rollout.offered_tools))
     trace = tried.trace
     assert ([*trace.prompt, *trace.completion], [0] * len(trace.prompt) + trace.own) == (ids, mask)
     assert list(tried.attempt.turns[-1].completion_ids) == small.written(answer)
@@ -153,7 +155,7 @@ def test_nobody_waits_for_others_and_log_probabilities_are_the_models() -> None:
     step = engine.batch.step
     engine.batch.step = lambda joining=(): passes.append((len(engine.batch.rows), len(joining))) or step(joining)
     model, decoding = engine.model, PLAIN.model_copy(update={"turn_tokens": 12})
-    done = attempts(engine, tries(small.rows()[:4], 3), turns=3, decoding=decoding)
+    done = attempts(engine, list_tries(small.rows()[:4], 3), turns=3, decoding=decoding)
     assert len(done) == 12
     assert max(running + joining for running, joining in passes) == 8
     assert any(running and joining for running, joining in passes), "some joined while others were under way"
@@ -249,23 +251,23 @@ def test_layers_that_keep_something_else_are_refused() -> None:
     text = SimpleNamespace(layer_types=["full_attention", "linear_attention"])
     strange = SimpleNamespace(config=SimpleNamespace(get_text_config=lambda decoder: text))
     with pytest.raises(InputError, match="linear_attention"):
-        require_plain(strange)
+        has_full_attention(strange)
 
 
 def test_drawing_by_inversion_by_hand() -> None:
     """p = (.5, .3, .2): numbers below .5 give 0, below .8 give 1, else 2; with top_p .6 only 0 and 1 are left."""
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2]])).repeat(6, 1)
     numbers = torch.tensor([0.0, 0.49, 0.51, 0.79, 0.81, 0.999], dtype=torch.float64)
-    tokens, logs = draw(logits, numbers, 1.0, 1.0)
+    tokens, logs = draw_tokens(logits, numbers, 1.0, 1.0)
     assert tokens.tolist() == [0, 0, 1, 1, 2, 2]
     assert logs.exp().tolist() == pytest.approx([0.5, 0.5, 0.3, 0.3, 0.2, 0.2])
-    cut, _ = draw(logits, numbers, 1.0, 0.6)
+    cut, _ = draw_tokens(logits, numbers, 1.0, 0.6)
     assert cut.tolist() == [0, 0, 0, 1, 1, 1]  # .5 / .8 = .625
-    greedy, plain = draw(logits, numbers, 0.0, 1.0)
+    greedy, plain = draw_tokens(logits, numbers, 0.0, 1.0)
     assert greedy.tolist() == [0] * 6
     assert plain.exp().tolist() == pytest.approx([0.5] * 6)
     # At temperature 2 probabilities go with their roots.
-    _, warm = draw(logits[:1], numbers[:1], 2.0, 1.0)
+    _, warm = draw_tokens(logits[:1], numbers[:1], 2.0, 1.0)
     assert warm.exp().item() == pytest.approx(0.5**0.5 / (0.5**0.5 + 0.3**0.5 + 0.2**0.5))
 
 
@@ -276,11 +278,11 @@ def test_model_that_diverged_is_told_apart_from_a_policy_that_errs(
 ) -> None:
     rows = torch.tensor([[1.0, 2.0, 3.0], [float(one) for one in logits]])
     with pytest.raises(Diverged, match="no numbers any more"):
-        draw(rows, torch.zeros(2, dtype=torch.float64), temperature, top_p)
+        draw_tokens(rows, torch.zeros(2, dtype=torch.float64), temperature, top_p)
 
 
 def test_token_that_cannot_come_is_no_divergence() -> None:
-    tokens, _ = draw(torch.tensor([[float("-inf"), 1.0]]), torch.zeros(1, dtype=torch.float64), 1.0, 1.0)
+    tokens, _ = draw_tokens(torch.tensor([[float("-inf"), 1.0]]), torch.zeros(1, dtype=torch.float64), 1.0, 1.0)
     assert tokens.tolist() == [1]
 
 
@@ -305,7 +307,7 @@ def test_stopping_cancels_what_is_under_way() -> None:
             raise AssertionError
 
     asked = iter([False] * 3 + [True] * 10_000)
-    done = attempts(Slow({}), tries(small.rows()[:2], 1), stopped=lambda: next(asked))
+    done = attempts(Slow({}), list_tries(small.rows()[:2], 1), stopped=lambda: next(asked))
     assert {tried.attempt.outcome for tried in done} <= {"cancelled"}
 
 

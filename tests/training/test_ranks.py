@@ -23,7 +23,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 from tests.training import ranked, small  # noqa: E402
 from training import rl  # noqa: E402
-from training.metrics import Position, read  # noqa: E402
+from training.metrics import Position, read_records  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
 
 RANKS = multiprocessing.get_context("forkserver")
@@ -65,7 +65,7 @@ def ones(tmp_path_factory: pytest.TempPathFactory, model: str) -> dict[str, Path
     """By way, what one process learns."""
     folders = {way: tmp_path_factory.mktemp(way) for way in ranked.WAYS}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rl, "attempt_all", rl.attempt_all)  # as it was, when the job has changed it
+        patch.setattr(rl, "attempt_tasks", rl.attempt_tasks)  # as it was, when the job has changed it
         patch.setenv("ACCELERATE_USE_CPU", "true")
         for way, folder in folders.items():
             ranked.main(folder, model, way)
@@ -78,7 +78,7 @@ def attempts(folder: Path, step: int) -> list[tuple[str, int, float | None, bool
 
 
 def told(folder: Path) -> list[tuple[int, float, float | None]]:
-    records = read(folder / "record.jsonl", Position())[0]
+    records = read_records(folder / "record.jsonl", Position())[0]
     return [
         (r.step, round(r.values["reward"] or 0.0, 6), r.values["draws"]) for r in records if r.kind == "values"
         and "draws" in r.values

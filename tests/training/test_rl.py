@@ -27,14 +27,14 @@ from training.config import (  # noqa: E402
     Reinforcement,
     Sampling,
 )
-from training.evaluate import evaluate  # noqa: E402
-from training.metrics import Position, Writer, read  # noqa: E402
+from training.evaluate import evaluate_model  # noqa: E402
+from training.metrics import Position, Writer, read_records  # noqa: E402
 from training.model_loader import load_model  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
-from training.sampler import chosen  # noqa: E402
+from training.sampler import choose_rows  # noqa: E402
 from training.step import TooManyLost  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
-from training.trainer_callbacks import Watch, latest_checkpoint  # noqa: E402
+from training.trainer_callbacks import Watch, find_latest_checkpoint  # noqa: E402
 
 CFG = Reinforcement(
     steps=4,
@@ -59,7 +59,7 @@ def job(folder, cfg=CFG, asked=lambda: False, **rest) -> rl.ReinforcementJob:
 
 
 def records(folder):
-    return read(folder / "record.jsonl", Position())[0]
+    return read_records(folder / "record.jsonl", Position())[0]
 
 
 def closed(one: rl.ReinforcementJob) -> None:
@@ -68,7 +68,7 @@ def closed(one: rl.ReinforcementJob) -> None:
 
 def test_job_leaves_a_record_rollouts_and_checkpoints(tmp_path) -> None:
     one = job(tmp_path / "job")
-    ended, _ = rl.train(one)
+    ended, _ = rl.train_reinforcement(one)
     closed(one)
     assert ended == "done"
     found = records(one.folder)
@@ -103,21 +103,22 @@ def test_job_that_was_stopped_and_resumed_goes_the_same_way(tmp_path, monkeypatc
     """The tasks of each step, and within rounding the weights, are those of a job that ran through."""
     # An untrained model solves nothing, so what it happens to write earns something here.
     monkeypatch.setattr(
-        "training.step.scored", lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+        "training.step.score_attempt",
+        lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4),
     )
     whole = job(tmp_path / "whole")
-    _, through = rl.train(whole)
+    _, through = rl.train_reinforcement(whole)
     closed(whole)
     part = job(tmp_path / "part")
     part.watch.asked = lambda: len(records(part.folder)) > 5
-    ended, trainer = rl.train(part)
+    ended, trainer = rl.train_reinforcement(part)
     closed(part)
     stopped_at = trainer.state.global_step
     assert ended == "stopped"
     assert 0 < stopped_at < 4
-    assert latest_checkpoint(part.folder).name == f"checkpoint-{stopped_at}"
+    assert find_latest_checkpoint(part.folder).name == f"checkpoint-{stopped_at}"
     again = job(tmp_path / "part")
-    ended, trainer = rl.train(again, resume=True)
+    ended, trainer = rl.train_reinforcement(again, resume=True)
     closed(again)
     assert ended == "done"
     assert trainer.state.global_step == 4
@@ -136,7 +137,7 @@ def test_stop_within_a_step_keeps_the_policy_as_it_was(tmp_path) -> None:
     asked: list[int] = []
     one = job(tmp_path / "job", asked=lambda: bool(asked))
     one.held_out = ()
-    run = rl.attempt_all
+    run = rl.attempt_tasks
     steps: list[int] = []
 
     def watched(*given, **named):
@@ -145,14 +146,14 @@ def test_stop_within_a_step_keeps_the_policy_as_it_was(tmp_path) -> None:
             asked.append(1)
         return run(*given, **named)
 
-    rl.attempt_all = watched
+    rl.attempt_tasks = watched
     try:
-        ended, trainer = rl.train(one)
+        ended, trainer = rl.train_reinforcement(one)
     finally:
-        rl.attempt_all = run
+        rl.attempt_tasks = run
         closed(one)
     assert (ended, trainer.state.global_step) == ("stopped", 1)
-    folder = latest_checkpoint(one.folder)
+    folder = find_latest_checkpoint(one.folder)
     assert folder.name == "checkpoint-1"
     state = rl.SamplerState.model_validate_json((folder / rl.SAMPLER).read_bytes())
     assert state.draws == 1
@@ -166,13 +167,13 @@ def test_adapters_dynamic_sampling_and_two_updates_run_together(tmp_path) -> Non
                 "kl": CFG.kl.model_copy(update={"coefficient": 0.1})}
     )  # fmt: skip
     one = job(tmp_path / "job", cfg)
-    ended, _ = rl.train(one)
+    ended, _ = rl.train_reinforcement(one)
     closed(one)
     assert ended == "done"
     values = [record.values for record in records(one.folder) if record.kind == "values" and "loss" in record.values]
     assert values[0]["draws"] == 2
     assert "draws" not in values[1], "the second update is of the same attempts"
-    assert (latest_checkpoint(one.folder) / "adapter_model.safetensors").is_file()
+    assert (find_latest_checkpoint(one.folder) / "adapter_model.safetensors").is_file()
 
 
 def test_lost_sandbox_pauses_the_job(tmp_path, monkeypatch) -> None:
@@ -186,7 +187,7 @@ def test_lost_sandbox_pauses_the_job(tmp_path, monkeypatch) -> None:
     one.held_out = ()
     monkeypatch.setattr(AttemptEpisode, "_reset", lost)
     with pytest.raises(TooManyLost, match="16 of 16"):
-        rl.train(one)
+        rl.train_reinforcement(one)
     closed(one)
 
 
@@ -194,7 +195,7 @@ def test_more_environments_than_the_dataset_has_are_refused(tmp_path) -> None:
     sampling = Sampling(environments=5, tasks=10, rollouts=2)
     one = job(tmp_path / "job", CFG.model_copy(update={"sampling": sampling}))
     with pytest.raises(InputError, match=r"sampling\.environments"):
-        rl.train(one)
+        rl.train_reinforcement(one)
     closed(one)
 
 
@@ -208,15 +209,15 @@ def test_conversation_without_a_user_is_refused(tmp_path) -> None:
     one.held_out = ()
     one.rows = [row.model_copy(update={"setting": "conversation"}) for row in one.rows]
     with pytest.raises(InputError, match="user"):
-        rl.train(one)
+        rl.train_reinforcement(one)
     closed(one)
 
 
 def test_evaluation_is_the_same_each_time() -> None:
     rows, model = small.rows(), small.model().eval()
     settings = Evaluation(tasks=6, turns=2, temperature=1.0, rollouts=2)
-    assert chosen(rows, 6, 3) == chosen(rows, 6, 3) != chosen(rows, 6, 4)
+    assert choose_rows(rows, 6, 3) == choose_rows(rows, 6, 3) != choose_rows(rows, 6, 4)
     decoding = Decoding(turn_tokens=8, trajectory_tokens=300)
-    first, second = (evaluate(small.table(16), model, rows, settings, decoding, 3) for _ in range(2))
+    first, second = (evaluate_model(small.table(16), model, rows, settings, decoding, 3) for _ in range(2))
     assert first == second
     assert (first.tried, first.counted) == (12, 12)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from synthesis.errors import InputError
 from training.config import Constant, Fractions, Increment, Listed, Mixture, Phase, Sampling
-from training.sampler import Catalogue, Prompt, SamplerState, epoch_rows
-from training.schedule import changes, horizon_at, longest
+from training.sampler import Catalogue, Prompt, SamplerState, draw_epoch_rows
+from training.schedule import get_horizon, get_longest_horizon, list_horizon_changes
 
 LISTED = Listed(turns=(5, 10, 20), every=3)
 GROWING = Increment(first=4, increment=3, every=2, cap=9)
@@ -22,24 +22,24 @@ PHASES = Fractions(
 
 
 def test_horizons_by_hand() -> None:
-    assert [horizon_at(LISTED, step, 12) for step in range(12)] == [5, 5, 5, 10, 10, 10, 20, 20, 20, 20, 20, 20]
-    assert [horizon_at(GROWING, step, 8) for step in range(8)] == [4, 4, 7, 7, 9, 9, 9, 9]
+    assert [get_horizon(LISTED, step, 12) for step in range(12)] == [5, 5, 5, 10, 10, 10, 20, 20, 20, 20, 20, 20]
+    assert [get_horizon(GROWING, step, 8) for step in range(8)] == [4, 4, 7, 7, 9, 9, 9, 9]
     # 10 steps: 0.34 x 10 = 3.4, so step 4 is the first of the second phase; 6.7, so step 7 of the third.
-    assert [horizon_at(PHASES, step, 10) for step in range(10)] == [5, 5, 5, 5, 10, 10, 10, 20, 20, 20]
-    assert horizon_at(Constant(turns=7), 99, 100) == 7
-    assert changes(LISTED, 7) == [(0, 5), (3, 10), (6, 20)]
-    assert changes(PHASES, 100) == [(0, 5), (34, 10), (67, 20)]
-    assert longest(LISTED, 4) == 10
+    assert [get_horizon(PHASES, step, 10) for step in range(10)] == [5, 5, 5, 5, 10, 10, 10, 20, 20, 20]
+    assert get_horizon(Constant(turns=7), 99, 100) == 7
+    assert list_horizon_changes(LISTED, 7) == [(0, 5), (3, 10), (6, 20)]
+    assert list_horizon_changes(PHASES, 100) == [(0, 5), (34, 10), (67, 20)]
+    assert get_longest_horizon(LISTED, 4) == 10
     for step in (-1, 10):
         with pytest.raises(ValueError, match="is not one of 0 to 9"):
-            horizon_at(LISTED, step, 10)
+            get_horizon(LISTED, step, 10)
 
 
 @given(step=st.integers(0, 400), steps=st.integers(402, 1000))
 @settings(max_examples=50, deadline=None)
 def test_horizons_never_shrink(step: int, steps: int) -> None:
     for schedule in (LISTED, GROWING, PHASES):
-        assert horizon_at(schedule, step, steps) <= horizon_at(schedule, step + 1, steps)
+        assert get_horizon(schedule, step, steps) <= get_horizon(schedule, step + 1, steps)
 
 
 def prompts(environments: int = 4, each: int = 6) -> list[Prompt]:
@@ -158,16 +158,16 @@ def test_tasks_drawn_one_by_one_follow_weights_and_fill_up() -> None:
 
 def test_an_epoch_has_each_row_as_often_as_it_weighs() -> None:
     rows = prompts(4, 10)
-    assert sorted(epoch_rows(rows, Mixture(), 0, seed=1)) == list(range(40))
-    assert epoch_rows(rows, Mixture(), 0, seed=1) != epoch_rows(rows, Mixture(), 1, seed=1)
+    assert sorted(draw_epoch_rows(rows, Mixture(), 0, seed=1)) == list(range(40))
+    assert draw_epoch_rows(rows, Mixture(), 0, seed=1) != draw_epoch_rows(rows, Mixture(), 1, seed=1)
     mixture = Mixture(environments={"e0": 2.0, "e1": 0.0, "e2": 0.3}, settings={"task": 1.0})
-    epochs = [Counter(epoch_rows(rows, mixture, epoch, seed=1)) for epoch in range(10)]
+    epochs = [Counter(draw_epoch_rows(rows, mixture, epoch, seed=1)) for epoch in range(10)]
     assert all(one[row] == 2 for one in epochs for row in range(10))
     assert not any(one[row] for one in epochs for row in range(10, 20))
     assert all(sum(one[row] for one in epochs) == 3 for row in range(20, 30))  # 10 x 0.3
     assert all(one[row] == 1 for one in epochs for row in range(30, 40))
     with pytest.raises(InputError, match="no row of the dataset has a weight above 0"):
-        epoch_rows(rows[:10], Mixture(environments={"e0": 0.0}), 0, seed=1)
+        draw_epoch_rows(rows[:10], Mixture(environments={"e0": 0.0}), 0, seed=1)
 
 
 def test_too_little_data_is_refused_with_what_to_do() -> None:

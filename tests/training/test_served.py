@@ -25,11 +25,11 @@ from synthesis.llm import AskedModel, Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
 from tests.fixtures.llm import DROP, llm_server, raw, refuse, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import run, tries  # noqa: E402
+from training.attempts import list_tries, make_attempts  # noqa: E402
 from training.config import Attempts, Decoding, Masking  # noqa: E402
 from training.engines.served import ServedEngine  # noqa: E402
-from training.rewards import scored  # noqa: E402
-from training.step_record import values_of, watched  # noqa: E402
+from training.rewards import score_attempt  # noqa: E402
+from training.step_record import choose_watched_tasks, compute_step_values  # noqa: E402
 
 DECODING = Decoding(turn_tokens=48, trajectory_tokens=8192)
 
@@ -48,7 +48,7 @@ def completion(ids: list[int], logs: list[float | None] | None = None) -> object
 def attempted(url: str, rows, **rest):
     endpoint = Endpoint(name="vllm", base_url=url, max_retries=0)
     engine = ServedEngine(endpoint, "m", ends={small.tokenizer().eos_token_id}, temperature=1.0)
-    return run(small.table(**rest), engine, tries(rows, 1), turns=5, decoding=DECODING, seed="s")
+    return make_attempts(small.table(**rest), engine, list_tries(rows, 1), turns=5, decoding=DECODING, seed="s")
 
 
 def test_servers_tokens_are_carried_forward() -> None:
@@ -123,7 +123,7 @@ def test_a_server_that_works_on_is_heard_of_by_its_health(monkeypatch: pytest.Mo
                 ends={small.tokenizer().eos_token_id}, temperature=1.0,
             )  # fmt: skip
             table = replace(small.table(), limits=limits)
-            (tried,) = run(table, engine, [(small.rows()[0], 0)], turns=1, decoding=DECODING, seed="s")
+            (tried,) = make_attempts(table, engine, [(small.rows()[0], 0)], turns=1, decoding=DECODING, seed="s")
             endings.append(tried.attempt.ending)
     finally:
         server.shutdown()
@@ -155,7 +155,7 @@ def test_useless_reply_is_no_fault_of_the_agent(reply, ending: str, note: str) -
 
 
 def made(table, maker, rows):
-    return run(table, maker, tries(rows, 1), turns=5, decoding=DECODING, seed="s")
+    return make_attempts(table, maker, list_tries(rows, 1), turns=5, decoding=DECODING, seed="s")
 
 
 def conversation(task):
@@ -199,11 +199,11 @@ def test_a_rubric_is_put_to_the_judge_and_a_judge_that_lies_is_no_zero() -> None
     with pytest.raises(InputError, match="judge: tasks that are judged by a rubric"):
         made(small.table(), maker, [row])
     assert (tried.attempt.outcome, tried.attempt.judge_usage.requests) == ("solved", 1)
-    assert scored(tried.attempt, "score", Masking()).reward == 1.0
-    assert scored(lost.attempt, "score", Masking()).masked == "infra_error"
-    told = watched([row])
+    assert score_attempt(tried.attempt, "score", Masking()).reward == 1.0
+    assert score_attempt(lost.attempt, "score", Masking()).masked == "infra_error"
+    told = choose_watched_tasks([row])
     assert list(told) == [row.id]
-    values = values_of([(tried, scored(tried.attempt, "score", Masking()))], 1.0, told)
+    values = compute_step_values([(tried, score_attempt(tried.attempt, "score", Masking()))], 1.0, told)
     assert values[f"check/{told[row.id][:16]}.1/success"] == 1.0
 
 
@@ -214,4 +214,4 @@ def test_user_that_errs_masks_the_attempt() -> None:
         user = AskedModel(Endpoint(name="user", base_url=server.url), "user-model")
         (tried,) = made(small.table(user=user), maker, [conversation(task)])
     assert tried.attempt.user_error
-    assert scored(tried.attempt, "score", Masking()).reward is None
+    assert score_attempt(tried.attempt, "score", Masking()).reward is None

@@ -18,14 +18,15 @@ from trl import chat_template_utils as known  # noqa: E402
 
 from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
-from tests.training.test_templates import SAMPLES, dressed  # noqa: E402
+from tests.training.test_templates import dressed  # noqa: E402
 from training import sft  # noqa: E402
+from training.chat.sample_conversations import SAMPLE_TOOLS, SAMPLES  # noqa: E402
 from training.config import Hardware, Limits, Lora, Mixture, Optimiser, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
-from training.metrics import Position, Writer, read  # noqa: E402
+from training.metrics import Position, Writer, read_records  # noqa: E402
 from training.model_loader import load_model  # noqa: E402
-from training.templates import _TOOLS, prepare  # noqa: E402
-from training.trainer_callbacks import Watch, latest_checkpoint  # noqa: E402
+from training.templates import prepare_template  # noqa: E402
+from training.trainer_callbacks import Watch, find_latest_checkpoint  # noqa: E402
 
 CFG = Supervised(
     epochs=2, batch=8, max_length=2048, optimiser=Optimiser(learning_rate=3e-3, micro_batch=4),
@@ -34,7 +35,7 @@ CFG = Supervised(
 
 
 def row(sample: list, **rest) -> TrajectoryRow:
-    return TrajectoryRow.model_validate({"id": "r", "messages": sample, "tools": list(_TOOLS), **rest})
+    return TrajectoryRow.model_validate({"id": "r", "messages": sample, "tools": list(SAMPLE_TOOLS), **rest})
 
 
 def learnt(tokenizer, sample: sft.Sample) -> str:
@@ -44,12 +45,12 @@ def learnt(tokenizer, sample: sft.Sample) -> str:
 @pytest.fixture(scope="module")
 def qwen():
     tokenizer = dressed(known.qwen3_chat_template)
-    prepare(tokenizer)
+    prepare_template(tokenizer)
     return tokenizer
 
 
 def test_whole_conversation_is_one_sample_of_all_turns(qwen) -> None:
-    samples, dropped = sft.samples_of(qwen, [row(SAMPLES[1])], CFG)
+    samples, dropped = sft.build_samples(qwen, [row(SAMPLES[1])], CFG)
     assert (len(samples), dropped) == (1, 0)
     text = learnt(qwen, samples[0])
     assert text.count("<|im_end|>") == 4
@@ -66,7 +67,7 @@ def test_masked_history_is_a_sample_a_turn_without_the_reasoning_of_earlier_ones
     reasoning is seen: neither that before the user's last words nor that between calls."""
     said = SAMPLES[number]
     rounds = [place for place, message in enumerate(said) if message["role"] == "assistant"]
-    samples, _ = sft.samples_of(qwen, [row(said)], STRIPPED)
+    samples, _ = sft.build_samples(qwen, [row(said)], STRIPPED)
     assert len(samples) == len(rounds)
     for place, sample in zip(rounds, samples, strict=True):
         text = learnt(qwen, sample)
@@ -77,7 +78,7 @@ def test_masked_history_is_a_sample_a_turn_without_the_reasoning_of_earlier_ones
         assert "think>" not in seen.removesuffix(text), "no earlier reasoning, and no empty block where it was"
         actions = [m for m in said[:place] if m["role"] == "assistant"]
         assert seen.count("<|im_start|>assistant\n") == len(actions) + 1, "earlier actions stay"
-    kept, _ = sft.samples_of(qwen, [row(said)], CFG.model_copy(update={"samples": "mask_history"}))
+    kept, _ = sft.build_samples(qwen, [row(said)], CFG.model_copy(update={"samples": "mask_history"}))
     assert qwen.decode(kept[-1].input_ids).count("<think>") == len(rounds)
 
 
@@ -86,7 +87,7 @@ def test_reasoning_within_earlier_words_is_stripped_too(qwen) -> None:
     for asked, thought, said in (("Which day?", "A.", "Five."), ("Sure?", "B.", "Yes.")):
         told.append({"role": "user", "content": asked})
         told.append({"role": "assistant", "content": f"<think>\n{thought}\n</think>\n\n{said}"})
-    samples, _ = sft.samples_of(qwen, [row(told)], STRIPPED)
+    samples, _ = sft.build_samples(qwen, [row(told)], STRIPPED)
     assert learnt(qwen, samples[1]) == "<think>\nB.\n</think>\n\nYes.<|im_end|>"
     assert qwen.decode(samples[1].input_ids).count("think>") == 2
 
@@ -94,22 +95,22 @@ def test_reasoning_within_earlier_words_is_stripped_too(qwen) -> None:
 def test_prompt_and_completion_learn_the_completion(qwen) -> None:
     told = SAMPLES[0]
     given = TrajectoryRow.model_validate(
-        {"id": "r", "prompt": told[:4], "completion": told[4:5], "tools": list(_TOOLS)}
+        {"id": "r", "prompt": told[:4], "completion": told[4:5], "tools": list(SAMPLE_TOOLS)}
     )
-    (sample,), _ = sft.samples_of(qwen, [given], CFG)
+    (sample,), _ = sft.build_samples(qwen, [given], CFG)
     assert learnt(qwen, sample).count("<tool_call>") == 1
 
 
 def test_long_samples_are_refused_by_name_or_dropped_and_counted(qwen) -> None:
     rows = [row(SAMPLES[0]), row(SAMPLES[1], id="long")]
-    lengths = [len(sft.samples_of(qwen, [one], CFG)[0][0].input_ids) for one in rows]
+    lengths = [len(sft.build_samples(qwen, [one], CFG)[0][0].input_ids) for one in rows]
     cfg = CFG.model_copy(update={"max_length": max(lengths) - 1})
     with pytest.raises(InputError, match=f"longer than {max(lengths) - 1} tokens"):
-        sft.samples_of(qwen, rows, cfg)
-    samples, dropped = sft.samples_of(qwen, rows, cfg.model_copy(update={"too_long": "drop"}))
+        sft.build_samples(qwen, rows, cfg)
+    samples, dropped = sft.build_samples(qwen, rows, cfg.model_copy(update={"too_long": "drop"}))
     assert (len(samples), dropped) == (1, 1)
     with pytest.raises(InputError, match="nothing to learn"):
-        sft.samples_of(qwen, rows, cfg.model_copy(update={"too_long": "drop", "max_length": 16}))
+        sft.build_samples(qwen, rows, cfg.model_copy(update={"too_long": "drop", "max_length": 16}))
 
 
 def test_all_samples_that_are_too_long_are_counted(qwen, tmp_path, monkeypatch) -> None:
@@ -118,18 +119,20 @@ def test_all_samples_that_are_too_long_are_counted(qwen, tmp_path, monkeypatch) 
     monkeypatch.setattr(sft, "LOOKED_AT", 2)
     cfg = CFG.model_copy(update={"max_length": 20})
     one = sft.SupervisedJob(cfg, tmp_path, None, qwen, rows, None, Watch(lambda: False, cfg.limits, 0.0))
-    counts = sft.sample_counts(rows, cfg)
+    counts = sft.count_samples(rows, cfg)
     with pytest.raises(InputError, match=rf"max_length: {sum(counts)} samples are longer than 20 tokens"):
-        sft.look_ahead(one, counts)
+        sft.find_longest_sample(one, counts)
 
 
 def test_rows_come_as_often_as_the_mixture_weighs(qwen) -> None:
     rows = [row(SAMPLES[0], id="a", environment="a"), row(SAMPLES[0], id="b", environment="b")]
-    counts = sft.sample_counts(rows, CFG)
-    assert counts == [len(sft.row_samples(qwen, n, one, CFG)) for n, one in enumerate(rows)]
-    order = sft.ordered(rows, counts, CFG.model_copy(update={"mixture": Mixture(environments={"a": 3.0}), "epochs": 2}))
+    counts = sft.count_samples(rows, CFG)
+    assert counts == [len(sft.build_row_samples(qwen, n, one, CFG)) for n, one in enumerate(rows)]
+    order = sft.order_samples(
+        rows, counts, CFG.model_copy(update={"mixture": Mixture(environments={"a": 3.0}), "epochs": 2})
+    )
     assert sorted(order) == [(0, 0)] * 6 + [(1, 0)] * 2
-    half = sft.ordered(rows, counts, CFG.model_copy(update={"epochs": 0.5}))
+    half = sft.order_samples(rows, counts, CFG.model_copy(update={"epochs": 0.5}))
     assert len(half) == 1
 
 
@@ -143,10 +146,10 @@ def job(folder, cfg=CFG, asked=lambda: False) -> sft.SupervisedJob:
 
 def test_job_learns_stops_and_resumes_the_same_way(tmp_path) -> None:
     whole = job(tmp_path / "whole")
-    ended, through = sft.train(whole)
+    ended, through = sft.train_supervised(whole)
     whole.writer.close()
     assert (ended, through.state.global_step) == ("done", 6)
-    found = read(whole.folder / "record.jsonl", Position())[0]
+    found = read_records(whole.folder / "record.jsonl", Position())[0]
     losses = [record.values["loss"] for record in found if record.kind == "values"]
     assert len(losses) == 6
     assert losses[-1] < losses[0]
@@ -154,12 +157,12 @@ def test_job_learns_stops_and_resumes_the_same_way(tmp_path) -> None:
     assert found[1].message == "Training begins."
     part = job(tmp_path / "part")
     part.watch.asked = lambda: sum(1 for _ in (part.folder / "record.jsonl").open()) > 4
-    ended, trainer = sft.train(part)
+    ended, trainer = sft.train_supervised(part)
     part.writer.close()
     assert ended == "stopped"
-    assert latest_checkpoint(part.folder).name == f"checkpoint-{trainer.state.global_step}"
+    assert find_latest_checkpoint(part.folder).name == f"checkpoint-{trainer.state.global_step}"
     again = job(tmp_path / "part")
-    ended, trainer = sft.train(again, resume=True)
+    ended, trainer = sft.train_supervised(again, resume=True)
     again.writer.close()
     assert (ended, trainer.state.global_step) == ("done", 6)
     first, second = (one.model.state_dict() for one in (through, trainer))
@@ -168,7 +171,7 @@ def test_job_learns_stops_and_resumes_the_same_way(tmp_path) -> None:
 
 def test_adapters_leave_the_model_as_it_is(tmp_path) -> None:
     one = job(tmp_path / "job", CFG.model_copy(update={"tuning": Lora(rank=4), "epochs": 1}))
-    _, trainer = sft.train(one)
+    _, trainer = sft.train_supervised(one)
     one.writer.close()
     names = {name for name, value in trainer.model.named_parameters() if value.requires_grad}
     assert names
@@ -204,7 +207,7 @@ def gradient(folder, cfg: Supervised) -> dict[str, torch.Tensor]:
         patch.setattr(torch.optim.AdamW, "step", lambda *a, **k: None)
         patch.setattr(sft.SampleTrainer, "_get_grad_norm", catch)
         patch.setattr(sft.SampleTrainer, "_clip_grad_norm", lambda *a, **k: None)
-        sft.train(one)
+        sft.train_supervised(one)
     one.writer.close()
     return caught
 
@@ -220,12 +223,12 @@ def test_micro_batches_of_tokens_and_packed_rows_learn_what_padded_rows_do(tmp_p
 
 def test_sample_that_turns_out_too_long_ends_the_job_or_bears_no_loss(tmp_path, monkeypatch) -> None:
     """A row with fewer bytes than others may have more tokens: it is met while it is learnt."""
-    lengths = [len(one.input_ids) for one in sft.samples_of(small.tokenizer(), list(small.lessons()), CFG)[0]]
+    lengths = [len(one.input_ids) for one in sft.build_samples(small.tokenizer(), list(small.lessons()), CFG)[0]]
     cfg = CFG.model_copy(update={"max_length": max(lengths) - 1, "epochs": 1})
-    monkeypatch.setattr(sft, "look_ahead", lambda job, counts: 1)
+    monkeypatch.setattr(sft, "find_longest_sample", lambda job, counts: 1)
     one = job(tmp_path / "refuse", cfg)
     with pytest.raises(InputError, match="has a sample that is longer than"):
-        sft.train(one)
+        sft.train_supervised(one)
     two = job(tmp_path / "drop", cfg.model_copy(update={"too_long": "drop"}))
-    ended, trainer = sft.train(two)
+    ended, trainer = sft.train_supervised(two)
     assert (ended, trainer.state.global_step, trainer.blank) == ("done", 3, lengths.count(max(lengths)))

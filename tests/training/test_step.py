@@ -20,8 +20,8 @@ from training.attempts import TaskAttempt  # noqa: E402
 from training.config import DynamicSampling, Limits, Reinforcement, Sampling  # noqa: E402
 from training.policy import Trace  # noqa: E402
 from training.sampler import Catalogue, Prompt, SamplerState  # noqa: E402
-from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step, shared_out  # noqa: E402
-from training.step_record import read_rollouts, values_of, watched, write_rollouts  # noqa: E402
+from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step, share_places  # noqa: E402
+from training.step_record import choose_watched_tasks, compute_step_values, read_rollouts, write_rollouts  # noqa: E402
 
 ROWS = small.rows()
 CFG = Reinforcement(sampling=Sampling(environments=4, tasks=8, rollouts=2))
@@ -134,7 +134,7 @@ def test_ranks_make_their_share_and_agree() -> None:
 
 
 def test_shares_stay_equal_where_kept_attempts_were_made_unevenly() -> None:
-    assert shared_out([0, 1, 2, 4], [0, 1, 0, 1, 0, 1], 2) == [[0, 2], [1, 4]]
+    assert share_places([0, 1, 2, 4], [0, 1, 0, 1, 0, 1], 2) == [[0, 2], [1, 4]]
 
 
 def test_stop_throws_the_step_away() -> None:
@@ -157,7 +157,7 @@ def test_values_of_a_step_by_hand() -> None:
     """Rewards 0 and 1 in each group; lamps lost."""
     cfg = CFG.model_copy(update={"limits": Limits(infra_error_share=0.25)})
     made = step(lambda row, number, seed: None if row.environment == "lamps" else float(number), cfg)
-    values = values_of(made.judged, 2.0)
+    values = compute_step_values(made.judged, 2.0)
     assert values["reward"] == values["success"] == 0.5
     assert values["reward_std"] == pytest.approx((12 * 0.25 / 11) ** 0.5)
     assert values["masked"] == values["outcome/infra_error"] == 0.25
@@ -179,9 +179,9 @@ def checked(row, number: int) -> TaskAttempt:
 def test_checks_of_watched_tasks_are_told_one_by_one() -> None:
     made = step(None, make=lambda work, seed: [checked(row, number) for row, number in work])
     rows = list({tried.row.id: tried.row for tried, _ in made.judged}.values())
-    told = watched(rows)
+    told = choose_watched_tasks(rows)
     assert set(told) == {row.id for row in rows}
-    values = {key: v for key, v in values_of(made.judged, 2.0, told).items() if key.startswith("check/")}
+    values = {key: v for key, v in compute_step_values(made.judged, 2.0, told).items() if key.startswith("check/")}
     assert values == {
         f"check/{told[row.id][:16]}.{number}/success": 1.0 if number == 1 else 0.5
         for row in rows
@@ -191,9 +191,9 @@ def test_checks_of_watched_tasks_are_told_one_by_one() -> None:
 
 def test_checks_of_a_large_dataset_are_bounded() -> None:
     fewest = sum(len(row.rollout.verifier.checks) for row in ROWS) // 2
-    told = watched(ROWS, fewest)
+    told = choose_watched_tasks(ROWS, fewest)
     assert 0 < sum(len(row.rollout.verifier.checks) for row in ROWS if row.id in told) <= fewest
-    assert watched([], fewest) == {}
+    assert choose_watched_tasks([], fewest) == {}
 
 
 def test_rollouts_are_written_whole_with_where_they_come_from(tmp_path) -> None:

@@ -17,20 +17,18 @@ from trl import chat_template_utils as known  # noqa: E402
 from synthesis.contracts import Message, Tool, ToolCall  # noqa: E402
 from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
+from training.chat.sample_conversations import PLAIN, SAMPLE_TOOLS, SAMPLES  # noqa: E402
 from training.templates import (  # noqa: E402
-    _TOOLS,
-    PLAIN,
-    SAMPLES,
-    agent_mask,
+    drop_empty_reasoning,
+    encode_prompt,
+    encode_suffix,
+    encode_with_agent_mask,
     keeps_prefixes,
-    pieces,
-    prepare,
-    prompt_ids,
+    prepare_template,
     read_turn,
-    render,
-    spell_messages,
-    suffix_ids,
-    without_empty_reasoning,
+    render_conversation,
+    serialize_messages,
+    split_pieces,
 )
 
 QWEN = ("qwen2_5", "qwen3", "qwen3_instruct_2507")
@@ -51,40 +49,44 @@ def test_template_stays_or_is_replaced_by_trls(name: str) -> None:
     serving = getattr(known, f"{name}_chat_template")
     training = getattr(known, f"{name}_training_chat_template")
     tokenizer = dressed(serving)
-    assert prepare(tokenizer) is (name == "qwen3")
-    assert tokenizer.chat_template == (without_empty_reasoning(training) if name == "qwen3" else serving)
+    assert prepare_template(tokenizer) is (name == "qwen3")
+    assert tokenizer.chat_template == (drop_empty_reasoning(training) if name == "qwen3" else serving)
     assert keeps_prefixes(tokenizer)
-    assert not prepare(tokenizer), "what was prepared is left as it is"
-    assert prepare(dressed(training)) is (name == "qwen3"), "what an earlier job saved keeps no empty block either"
+    assert not prepare_template(tokenizer), "what was prepared is left as it is"
+    assert prepare_template(dressed(training)) is (name == "qwen3"), (
+        "what an earlier job saved keeps no empty block either"
+    )
 
 
 def test_turn_without_reasoning_keeps_no_empty_block() -> None:
     """TRL's form of Qwen3 writes one into each; with reasoning both write the same, letter for letter."""
     theirs, ours = dressed(known.qwen3_training_chat_template), dressed(known.qwen3_chat_template)
-    prepare(ours)
+    prepare_template(ours)
     for sample in SAMPLES:
-        assert render(ours, sample, _TOOLS, prompt=False) == render(theirs, sample, _TOOLS, prompt=False)
+        assert render_conversation(ours, sample, SAMPLE_TOOLS, prompt=False) == render_conversation(
+            theirs, sample, SAMPLE_TOOLS, prompt=False
+        )
     assert keeps_prefixes(ours, [PLAIN])
-    plain, told = (render(one, PLAIN, _TOOLS, prompt=False) for one in (ours, theirs))
+    plain, told = (render_conversation(one, PLAIN, SAMPLE_TOOLS, prompt=False) for one in (ours, theirs))
     assert "think>" not in plain
     assert told.replace("<think>\n\n</think>\n\n", "") == plain
     # A model that is always asked with the block open (its prompt ends in it) keeps it.
     open_block = dressed(known.qwen3_5_think_training_chat_template)
-    prepare(open_block)
+    prepare_template(open_block)
     assert open_block.chat_template == known.qwen3_5_think_training_chat_template
 
 
 def test_qwen3_as_it_serves_is_not_prefix_preserving() -> None:
     """It drops the reasoning of turns before the user's last words."""
     with pytest.raises(InputError, match="not prefix-preserving"):
-        pieces(dressed(known.qwen3_chat_template), SAMPLES[1], _TOOLS)
+        split_pieces(dressed(known.qwen3_chat_template), SAMPLES[1], SAMPLE_TOOLS)
 
 
 def test_template_that_changes_the_past_is_refused_where_trl_has_no_other() -> None:
     tokenizer = dressed(known.qwen3_chat_template + "{# not TRL's #}")
     tokenizer.response_template = known.qwen3_template
     with pytest.raises(InputError, match="not prefix-preserving"):
-        prepare(tokenizer)
+        prepare_template(tokenizer)
 
 
 @pytest.mark.parametrize(
@@ -98,23 +100,25 @@ def test_template_that_changes_the_past_is_refused_where_trl_has_no_other() -> N
 )
 def test_unfit_template_is_refused(template: str | None, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
-        prepare(dressed(template))
+        prepare_template(dressed(template))
 
 
 @pytest.mark.parametrize("name", QWEN)
 @pytest.mark.parametrize("number", range(len(SAMPLES)))
 def test_loss_bearing_tokens_are_the_agents_turns_and_their_ends(name: str, number: int) -> None:
     tokenizer = dressed(getattr(known, f"{name}_chat_template"))
-    prepare(tokenizer)
+    prepare_template(tokenizer)
     messages = SAMPLES[number]
-    ids, mask = agent_mask(tokenizer, messages, _TOOLS)
-    assert tokenizer.decode(ids) == render(tokenizer, messages, _TOOLS, prompt=False).removesuffix("\n")
+    ids, mask = encode_with_agent_mask(tokenizer, messages, SAMPLE_TOOLS)
+    assert tokenizer.decode(ids) == render_conversation(tokenizer, messages, SAMPLE_TOOLS, prompt=False).removesuffix(
+        "\n"
+    )
     said = tokenizer.decode([token for token, bit in zip(ids, mask, strict=True) if bit])
     turns = []
     for place, message in enumerate(messages):
         if message["role"] == "assistant":
-            before = render(tokenizer, messages[:place], _TOOLS, prompt=True)
-            after = render(tokenizer, messages[: place + 1], _TOOLS, prompt=False)
+            before = render_conversation(tokenizer, messages[:place], SAMPLE_TOOLS, prompt=True)
+            after = render_conversation(tokenizer, messages[: place + 1], SAMPLE_TOOLS, prompt=False)
             turns.append(after[len(before) :].removesuffix("\n"))
     assert said == "".join(turns)
     assert said.count("<|im_end|>") == len(turns)
@@ -126,7 +130,7 @@ def test_loss_bearing_tokens_are_the_agents_turns_and_their_ends(name: str, numb
 def test_prompt_turns_and_suffixes_put_together_are_the_rendered_conversation(name: str) -> None:
     """What RL carries forward piece by piece is, id for id, what SFT tokenises in one go."""
     tokenizer = dressed(getattr(known, f"{name}_chat_template"))
-    prepare(tokenizer)
+    prepare_template(tokenizer)
     calls = [ToolCall(id=f"call_{n}", name="find_day", arguments={"week": n}) for n in (1, 2)]
     system, task = Message(role="system", content="You help."), Message(role="user", content="Which day?")
     both = Message(role="assistant", reasoning="I look twice.", tool_calls=tuple(calls))
@@ -134,18 +138,18 @@ def test_prompt_turns_and_suffixes_put_together_are_the_rendered_conversation(na
     end, more = Message(role="assistant", content="Day 5."), Message(role="user", content="Sure?")
     sure = Message(role="assistant", content="Yes.")
     whole = [system, task, both, *results, end, more, sure]
-    listed = spell_messages(whole)
-    expected, mask = agent_mask(
+    listed = serialize_messages(whole)
+    expected, mask = encode_with_agent_mask(
         tokenizer, listed, [{"type": "function", "function": TOOL.model_dump(exclude={"kind"})}]
     )
     runs = "".join(map(str, mask)).replace("0", " ").split()
     own = [token for token, bit in zip(expected, mask, strict=True) if bit]
-    ids = prompt_ids(tokenizer, [system, task], [TOOL])
+    ids = encode_prompt(tokenizer, [system, task], [TOOL])
     for message, run, fresh in zip((both, end, sure), runs, (results, [more], None), strict=True):
         ids += own[: len(run)]
         own = own[len(run) :]
         if fresh is not None:
-            ids += suffix_ids(tokenizer, message, fresh)
+            ids += encode_suffix(tokenizer, message, fresh)
     assert ids == expected
 
 
@@ -169,21 +173,30 @@ def test_prompt_turns_and_suffixes_put_together_are_the_rendered_conversation(na
 )  # fmt: skip
 def test_reply_is_read_or_is_a_call_with_an_error(text: str, content: str, reasoning: str, calls: list) -> None:
     tokenizer = dressed(known.qwen3_chat_template)
-    prepare(tokenizer)
-    before = prompt_ids(tokenizer, [Message(role="user", content="Which day?")], [TOOL])
+    prepare_template(tokenizer)
+    before = encode_prompt(tokenizer, [Message(role="user", content="Which day?")], [TOOL])
     message = read_turn(tokenizer, tokenizer.encode(text), before, [TOOL])
     assert (message.content, message.reasoning) == (content, reasoning)
     assert [(call.name, call.arguments, bool(call.error)) for call in message.tool_calls] == calls
+
+
+def test_a_reply_that_cannot_be_read_is_kept_without_the_mark_of_its_end() -> None:
+    tokenizer = dressed(known.qwen3_chat_template)
+    prepare_template(tokenizer)
+    before = encode_prompt(tokenizer, [Message(role="user", content="Which day?")], [TOOL])
+    text = '<tool_call>\n{"name": "find_day", "arguments": {"week": \n</tool_call>'
+    (call,) = read_turn(tokenizer, tokenizer.encode(f"{text}<|im_end|>"), before, [TOOL]).tool_calls
+    assert call.raw == text
 
 
 def test_saved_template_is_the_one_that_was_trained(tmp_path) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = dressed(known.qwen3_chat_template)
-    prepare(tokenizer)
+    prepare_template(tokenizer)
     tokenizer.save_pretrained(tmp_path)
     again = AutoTokenizer.from_pretrained(tmp_path)
-    assert again.chat_template == without_empty_reasoning(known.qwen3_training_chat_template)
-    assert not prepare(again)
+    assert again.chat_template == drop_empty_reasoning(known.qwen3_training_chat_template)
+    assert not prepare_template(again)
     again.response_template = None
-    assert not prepare(again), "TRL's form without empty blocks is known by its text, too"
+    assert not prepare_template(again), "TRL's form without empty blocks is known by its text, too"

@@ -13,9 +13,9 @@ pytest.importorskip("torch", reason="needs the training environment")
 
 from synthesis.contracts import Message, ToolCall
 from tests.training import known_tokenizers, small
-from training.chat.token_marks import FENCE, encode_text, fence
+from training.chat.token_marks import FENCE, encode_text, fence_marks
 from training.chat_server import ChatModel
-from training.templates import agent_mask, prepare, suffix_ids
+from training.templates import encode_suffix, encode_with_agent_mask, prepare_template
 
 TOOL = {"name": "read", "description": "Reads.", "parameters": {"type": "object", "properties": {"at": {}}}}
 FORGED = {
@@ -28,7 +28,7 @@ PLACES = ["system", "user", "said", "said at its end", "thought", "argument", "k
 
 def tokenizer(name: str) -> Any:
     made = small.tokenizer() if name == "demo" else copy.copy(getattr(known_tokenizers, name)())
-    prepare(made)
+    prepare_template(made)
     return made
 
 
@@ -61,8 +61,8 @@ def marks_in(made: Any, ids: list[int]) -> Counter[int]:
 def test_marks_are_the_templates_alone(name: str, place: str) -> None:
     made = tokenizer(name)
     messages, tools = conversation(place, FORGED[name])
-    ids, mask = agent_mask(made, messages, tools)
-    plain_ids, plain_mask = agent_mask(made, *conversation(place, "a note"))
+    ids, mask = encode_with_agent_mask(made, messages, tools)
+    plain_ids, plain_mask = encode_with_agent_mask(made, *conversation(place, "a note"))
     assert marks_in(made, ids) == marks_in(made, plain_ids)
     learnt, plain = ([i for i, bit in zip(*one, strict=True) if bit] for one in ((ids, mask), (plain_ids, plain_mask)))
     assert marks_in(made, learnt) == marks_in(made, plain)
@@ -71,8 +71,8 @@ def test_marks_are_the_templates_alone(name: str, place: str) -> None:
     assert made.decode(ids) == whole.removesuffix("\n"), "letter for letter what the template writes"
 
     told = SimpleNamespace(tokenizer=made)
-    asked = ChatModel._prompt(told, {"messages": messages[:4]}, tools)  # type: ignore[arg-type]
-    calm = ChatModel._prompt(told, {"messages": conversation(place, "a note")[0][:4]}, tools)  # type: ignore[arg-type]
+    asked = ChatModel._encode_prompt(told, {"messages": messages[:4]}, tools)  # type: ignore[arg-type]
+    calm = ChatModel._encode_prompt(told, {"messages": conversation(place, "a note")[0][:4]}, tools)  # type: ignore[arg-type]
     assert marks_in(made, asked) == marks_in(made, calm)
     assert made.decode(asked) == made.apply_chat_template(messages[:4], add_generation_prompt=True, **options)
 
@@ -82,7 +82,7 @@ def test_what_a_tool_says_begins_no_turn_in_rl(name: str) -> None:
     made = tokenizer(name)
     answered = Message(role="assistant", tool_calls=(ToolCall(id="c1", name="read", arguments={}),))
     forged, calm = (
-        suffix_ids(made, answered, [Message(role="tool", content=text, tool_call_id="c1")])
+        encode_suffix(made, answered, [Message(role="tool", content=text, tool_call_id="c1")])
         for text in (FORGED[name], "a note")
     )
     assert marks_in(made, forged) == marks_in(made, calm)
@@ -94,10 +94,10 @@ def test_reasoning_in_the_words_and_odd_texts_stay_what_they_are() -> None:
     asked = {"role": "user", "content": "Hm?"}
     inside = [asked, {"role": "assistant", "content": "<think>\nWell.\n</think>\n\nYes."}]
     apart = [asked, {"role": "assistant", "content": "Yes.", "reasoning_content": "Well."}]
-    assert agent_mask(made, inside, ()) == agent_mask(made, apart, ())
+    assert encode_with_agent_mask(made, inside, ()) == encode_with_agent_mask(made, apart, ())
     for text in (FENCE, f"<{FENCE}|im_end|>", f"{FENCE}<|im_end|>{FENCE}{FENCE}", "<<|im_end|>", "é \U0001f600<think>"):
         plain = made.backend_tokenizer.__class__.from_str(made.backend_tokenizer.to_str())
         plain.encode_special_tokens = True
-        assert made.decode(encode_text(made, fence(made, text))) == text
+        assert made.decode(encode_text(made, fence_marks(made, text))) == text
         if "<think>" not in text:
-            assert encode_text(made, fence(made, text)) == plain.encode(text, add_special_tokens=False).ids
+            assert encode_text(made, fence_marks(made, text)) == plain.encode(text, add_special_tokens=False).ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -25,11 +26,11 @@ from training.worker import attempt_folder, child, loop, machine, uploads
 from training.worker.assignment import (
     Assignment,
     RemoteFile,
-    keep_id,
-    keep_position,
-    read_id,
+    parse_reply,
     read_position,
-    read_told,
+    read_worker_id,
+    store_position,
+    store_worker_id,
 )
 from training.worker.client import Client, StaleAttempt
 from training.worker.uploads import Sender, send_checkpoint, send_files, send_records
@@ -47,19 +48,17 @@ TOLD = {
 )
 def test_paths_that_lead_elsewhere_are_refused(path: str) -> None:
     with pytest.raises(InfrastructureError, match=r"path"):
-        read_told(RemoteFile, FILE | {"path": path})
+        parse_reply(RemoteFile, FILE | {"path": path})
 
 
 @pytest.mark.parametrize("job", ["../x", "a/b", "", "x" * 65])
 def test_assignments_with_odd_ids_are_refused(job: str) -> None:
-    assert read_told(Assignment, TOLD).name == "ftjob-1-2"
+    assert parse_reply(Assignment, TOLD).name == "ftjob-1-2"
     with pytest.raises(InfrastructureError, match="of one version"):
-        read_told(Assignment, TOLD | {"job": job})
+        parse_reply(Assignment, TOLD | {"job": job})
 
 
 def remote(content: bytes, path: str = "a.json") -> RemoteFile:
-    import hashlib
-
     return RemoteFile(path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest(), url=f"/{path}")
 
 
@@ -76,12 +75,12 @@ def test_files_come_once_and_are_taken_out_of_the_cache_then(tmp_path: Path) -> 
 
     file, cache = remote(b"[1]"), tmp_path / "cache"
     for number in range(2):
-        attempt_folder.bring(far(answer), file, tmp_path / f"{number}/a.json", cache, True, lambda: False)
+        attempt_folder.place_file(far(answer), file, tmp_path / f"{number}/a.json", cache, True, lambda: False)
     assert asked == ["/a.json"]
     # A damaged file of the cache is fetched again; one that a trainer may write over is no link into it.
     (cache / file.sha256).unlink()
     (cache / file.sha256).write_bytes(b"[2]")
-    attempt_folder.bring(far(answer), file, tmp_path / "3/a.json", cache, False, lambda: False)
+    attempt_folder.place_file(far(answer), file, tmp_path / "3/a.json", cache, False, lambda: False)
     assert (tmp_path / "3/a.json").read_bytes() == b"[1]"
     assert len(asked) == 2
     assert not list(cache.iterdir())
@@ -94,16 +93,16 @@ def test_adapters_are_laid_out_in_the_order_in_which_they_are_merged(tmp_path: P
     inner = {"name": "ft:A", "kind": "adapter", "files": [remote(b"a.json", "a.json").model_dump()], "base": base}
     outer = {"name": "ft:B", "kind": "adapter", "files": [remote(b"b.json", "b.json").model_dump()], "base": inner}
     data = {"id": "ds-1", "files": [remote(b"train.jsonl", "train.jsonl").model_dump()]}
-    told = read_told(Assignment, TOLD | {"model": outer, "dataset": data, "spent_s": 90.5})
+    told = parse_reply(Assignment, TOLD | {"model": outer, "dataset": data, "spent_s": 90.5})
     client = far(lambda request: httpx.Response(200, content=contents[request.url.path]))
-    job = attempt_folder.lay_out(client, told, tmp_path, tmp_path / "cache", None, (), 0, lambda: False)
+    job = attempt_folder.prepare_folder(client, told, tmp_path, tmp_path / "cache", None, (), 0, lambda: False)
     assert (job.model, job.adapters, job.spent_s) == ("base", ("adapter-1", "adapter-0"), 90.5)
     assert (tmp_path / "adapter-1/a.json").read_bytes() == b"a.json"
     assert (tmp_path / "adapter-0/b.json").read_bytes() == b"b.json"
     assert (tmp_path / "base/config.json").is_file()
     for wrong in (outer | {"base": None}, base | {"base": inner}):
         with pytest.raises(InfrastructureError, match="adapters have a base"):
-            read_told(Assignment, TOLD | {"model": wrong})
+            parse_reply(Assignment, TOLD | {"model": wrong})
 
 
 def test_disk_that_is_too_small_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch) -> None:
@@ -117,22 +116,22 @@ def test_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     for age, name in enumerate(("new", "middle", "old")):
         (tmp_path / name).write_bytes(b"x" * 100)
         os.utime(tmp_path / name, (time.time() - age * 100,) * 2)
-    attempt_folder.prune(tmp_path, 200)
+    attempt_folder.prune_cache(tmp_path, 200)
     assert {path.name for path in tmp_path.iterdir()} == {"new", "middle"}
 
 
 def test_named_models_lie_below_their_folder_alone(tmp_path: Path) -> None:
-    (tmp_path / "models/owner/tiny").mkdir(parents=True)
-    (tmp_path / "models/owner/tiny/config.json").write_text("{}")
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret/config.json").write_text("{}")
-    assert machine.models(tmp_path / "models") == ["owner/tiny"]
-    assert attempt_folder._named("owner/tiny", tmp_path / "models", ()) == str(tmp_path / "models/owner/tiny")
+    models = tmp_path / "models"
+    for folder in (models / "owner/tiny", tmp_path / "secret"):
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+    assert machine.list_models(models) == ["owner/tiny"]
+    assert attempt_folder._find_named_model("owner/tiny", models, ()) == str(models / "owner/tiny")
     for name in ("../secret", "/etc", "a/b/c", "..", "owner/..", "a b"):
         with pytest.raises(InputError, match="names no model"):
-            attempt_folder._named(name, tmp_path / "models", ())
+            attempt_folder._find_named_model(name, models, ())
     with pytest.raises(InputError, match=r"not in .*models, and it may fetch only other/one \(--hub\)"):
-        attempt_folder._named("owner/none", tmp_path / "models", ("other/one",))
+        attempt_folder._find_named_model("owner/none", models, ("other/one",))
 
 
 @pytest.mark.parametrize("offline", [False, True])
@@ -145,7 +144,7 @@ def test_a_hub_that_is_away_says_nothing_about_the_model(monkeypatch: pytest.Mon
     monkeypatch.setattr(hub, "snapshot_download", away)
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", offline)
     with pytest.raises(InputError if offline else InfrastructureError, match="cannot be fetched from Hugging Face"):
-        attempt_folder._named("owner/none", None, ())
+        attempt_folder._find_named_model("owner/none", None, ())
 
 
 def test_what_a_worker_says_it_can_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,10 +153,10 @@ def test_what_a_worker_says_it_can_load(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "owner/tiny/config.json").write_text("{}")
     monkeypatch.setattr("training.job.importlib.util.find_spec", lambda name: object())
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    assert loop._models(loop._arguments().parse_args(given)) == ["*", "owner/tiny"]
-    assert loop._models(loop._arguments().parse_args([*given, "--hub", "a/b"])) == ["a/b", "owner/tiny"]
+    assert loop._list_models(loop._build_parser().parse_args(given)) == ["*", "owner/tiny"]
+    assert loop._list_models(loop._build_parser().parse_args([*given, "--hub", "a/b"])) == ["a/b", "owner/tiny"]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert loop._models(loop._arguments().parse_args(given)) == ["owner/tiny"]
+    assert loop._list_models(loop._build_parser().parse_args(given)) == ["owner/tiny"]
 
 
 def test_a_signal_may_come_amid_the_answer_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,13 +178,13 @@ def test_a_signal_may_come_amid_the_answer_to_another(tmp_path: Path, monkeypatc
 
 
 def test_a_worker_remembers_who_it_was_in_its_own_folder(tmp_path: Path) -> None:
-    assert read_id(tmp_path) == ""
-    keep_id(tmp_path, "wk-1")
-    assert read_id(tmp_path) == "wk-1"
+    assert read_worker_id(tmp_path) == ""
+    store_worker_id(tmp_path, "wk-1")
+    assert read_worker_id(tmp_path) == "wk-1"
     shutil.copytree(tmp_path, tmp_path / "copy")
-    assert read_id(tmp_path / "copy") == "", "a copy of the folder is another worker's"
+    assert read_worker_id(tmp_path / "copy") == "", "a copy of the folder is another worker's"
     (tmp_path / "worker.json").write_text("[")
-    assert read_id(tmp_path) == ""
+    assert read_worker_id(tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -198,42 +197,42 @@ def test_a_worker_remembers_who_it_was_in_its_own_folder(tmp_path: Path) -> None
 def test_how_a_trainer_ended(tmp_path: Path, code: int | None, written: str, name: str) -> None:
     if written:
         (tmp_path / EXIT).write_text(written)
-    assert child.exit_of(tmp_path, code) == name
+    assert child.read_exit_name(tmp_path, code) == name
 
 
 def test_a_full_disk_that_took_no_reason_is_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "log.txt").write_text("Traceback:\n    with _open_zipfile_wri")
     monkeypatch.setattr(child.shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
-    assert child.message_of(tmp_path, "infrastructure", 30).startswith("The worker's disk is full")
+    assert child.read_end_message(tmp_path, "infrastructure", 30).startswith("The worker's disk is full")
     with Writer(tmp_path / RECORD) as writer:
         writer.event(3, "error", "Something else.")
-    assert child.message_of(tmp_path, "infrastructure", 30) == "Something else."
+    assert child.read_end_message(tmp_path, "infrastructure", 30) == "Something else."
 
 
 def test_why_a_trainer_ended(tmp_path: Path) -> None:
-    assert child.message_of(tmp_path, "done", 0) == ""
-    assert "SIGKILL" in child.message_of(tmp_path, "crashed", -9)
-    assert "worker was ended" in child.message_of(tmp_path, "crashed", None)
+    assert child.read_end_message(tmp_path, "done", 0) == ""
+    assert "SIGKILL" in child.read_end_message(tmp_path, "crashed", -9)
+    assert "worker was ended" in child.read_end_message(tmp_path, "crashed", None)
     (tmp_path / "log.txt").write_bytes(b"begin\nImportError: no torch\xff\n\n")
-    assert child.message_of(tmp_path, "fault", 1).startswith("ImportError: no torch")
+    assert child.read_end_message(tmp_path, "fault", 1).startswith("ImportError: no torch")
     with Writer(tmp_path / RECORD) as writer:
         writer.event(3, "error", "The disk is full.")
         writer.event(3, "warn", 'An "error" that is none.')
-    assert child.message_of(tmp_path, "infrastructure", 30) == "The disk is full."
+    assert child.read_end_message(tmp_path, "infrastructure", 30) == "The disk is full."
 
 
 CHILD = """
 import os, sys, time
-from training.lifeline import ALIVE, end_with
-end_with(os.environ[ALIVE])
+from training.lifeline import ALIVE, end_with_holder
+end_with_holder(os.environ[ALIVE])
 print("up", flush=True)
 time.sleep(120)
 """
 HOLDER = """
 import os, subprocess, sys
 from pathlib import Path
-from training.lifeline import ALIVE, hold
-hold(Path(sys.argv[1]))
+from training.lifeline import ALIVE, hold_lock
+hold_lock(Path(sys.argv[1]))
 env = {**os.environ, ALIVE: sys.argv[1]}
 # A shell stands between, as what starts several trainers does.
 command = ["sh", "-c", '"$0" -c "$1"; true', sys.executable, sys.argv[2]]
@@ -257,11 +256,11 @@ def test_trainer_ends_with_its_worker(tmp_path: Path) -> None:
 
 def test_lock_is_held_by_the_living_alone(tmp_path: Path) -> None:
     ended: list[int] = []
-    held = lifeline.hold(tmp_path / "alive")
-    assert lifeline._held(str(tmp_path / "alive"))
+    held = lifeline.hold_lock(tmp_path / "alive")
+    assert lifeline._is_lock_held(str(tmp_path / "alive"))
     os.close(held)
-    assert not lifeline._held(str(tmp_path / "alive"))
-    lifeline._watch(str(tmp_path / "nowhere"), ended.append)
+    assert not lifeline._is_lock_held(str(tmp_path / "alive"))
+    lifeline._watch_lock(str(tmp_path / "nowhere"), ended.append)
     assert ended == [1]
 
 
@@ -302,7 +301,7 @@ class Server:
 
 
 def sender(folder: Path, answer) -> Sender:
-    return Sender(far(answer), read_told(Assignment, TOLD), folder, lambda: False, lambda line: None)
+    return Sender(far(answer), parse_reply(Assignment, TOLD), folder, lambda: False, lambda line: None)
 
 
 @pytest.fixture(autouse=True)
@@ -324,7 +323,7 @@ def test_records_are_sent_once_and_again_where_the_server_forgot(tmp_path: Path,
     with Writer(tmp_path / RECORD) as writer:
         writer.values(21, {"loss": 0.0})
     send_records(sender(tmp_path, server), lambda: True)
-    keep_position(tmp_path / "records.json", Position())
+    store_position(tmp_path / "records.json", Position())
     send_records(sender(tmp_path, server), lambda: True)
     assert [one["seq"] for one in server.records] == list(range(1, 22))
 
@@ -332,11 +331,9 @@ def test_records_are_sent_once_and_again_where_the_server_forgot(tmp_path: Path,
 def test_stale_attempts_stop_at_once(tmp_path: Path) -> None:
     with Writer(tmp_path / RECORD) as writer:
         writer.values(1, {"loss": 1.0})
+    stale = httpx.Response(409, json={"error": {"code": "stale_attempt"}})
     with pytest.raises(StaleAttempt):
-        send_records(
-            sender(tmp_path, lambda request: httpx.Response(409, json={"error": {"code": "stale_attempt"}})),
-            lambda: True,
-        )
+        send_records(sender(tmp_path, lambda request: stale), lambda: True)
 
 
 def checkpoint(folder: Path) -> Path:
@@ -352,9 +349,8 @@ def test_checkpoint_goes_up_in_pieces_without_pickles(tmp_path: Path, monkeypatc
     server.lose = 4
     send_checkpoint(sender(tmp_path, server), 3, folder)
     assert server.complete == 1
-    assert server.pieces == {
-        name: name.encode() * 100 for name in ("model.safetensors", "optimizer.pt", "trainer_state.json")
-    }
+    kept = ("model.safetensors", "optimizer.pt", "trainer_state.json")
+    assert server.pieces == {name: name.encode() * 100 for name in kept}
     assert not list((tmp_path / "outgoing").iterdir())
 
 

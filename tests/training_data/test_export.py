@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 
 from synthesis.contracts import Attempt, PromptStyle, State, UserVerdict
 from synthesis.rollout import AttemptSetting, ChatPolicy, Plan, run_attempts
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures import replay_seed
 from tests.fixtures.api import Program, problem, program
 from tests.rollouts_web.support import make_task, person
@@ -31,19 +31,19 @@ from webapp.jobs.claims import JobClaim
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import Task
 from webapp.trajectories.export import services
-from webapp.trajectories.export.archive import zipped
+from webapp.trajectories.export.archive import stream_zip
 from webapp.trajectories.export.lines import Export
 from webapp.trajectories.export.spec import ExportSpec
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.rollouts.finished_attempt import record_whole
-from webapp.trajectories.rollouts.plans import task_of
+from webapp.trajectories.rollouts.finished_attempt import store_finished_attempt
+from webapp.trajectories.rollouts.plans import build_rollout_task
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
 
 
 @pytest.fixture
@@ -58,14 +58,14 @@ def solving() -> Scripted:
 def attempted(task: Task, model: Scripted, style: PromptStyle) -> tuple[Attempt, State]:
     """What a model really did, and the state it began in."""
     assert task.current is not None
-    plan = Plan(task_of(task.current), ChatPolicy(model), AttemptSetting(prompt_style=style))
+    plan = Plan(build_rollout_task(task.current), ChatPolicy(model), AttemptSetting(prompt_style=style))
     begun: list[State] = []
 
     async def on_start(_plan: Plan, state: State) -> None:
         begun.append(state)
 
     async def act() -> Attempt:
-        (made,) = [one async for one in run_attempts(default_sandbox(), [plan], on_start=on_start)]
+        (made,) = [one async for one in run_attempts(get_default_sandbox(), [plan], on_start=on_start)]
         return made
 
     return asyncio.run(act()), begun[0]
@@ -80,7 +80,7 @@ def store(
     made = did.model_copy(update=changes)
     about = {"prompt_style": style, "ending": made.ending}
     for copy in range(copies):
-        row = record_whole(made, task.current, start, "test", [task.key, number + copy, style], about)
+        row = store_finished_attempt(made, task.current, start, "test", [task.key, number + copy, style], about)
     return row
 
 
@@ -108,7 +108,7 @@ def opened(data: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 def exported(**fields: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    return opened(b"".join(zipped(Export(ExportSpec.model_validate(fields)))))
+    return opened(b"".join(stream_zip(Export(ExportSpec.model_validate(fields)))))
 
 
 def counts(manifest: dict[str, Any]) -> dict[str, tuple[int, int]]:
@@ -201,8 +201,8 @@ def test_mask_history_gives_a_record_a_turn(task: Task) -> None:
 def test_the_same_export_is_the_same_bytes_in_few_queries_newest_first(task: Task) -> None:
     store(task, solving(), copies=25)
     spec = ExportSpec()
-    first = b"".join(zipped(Export(spec)))
-    assert b"".join(zipped(Export(spec))) == first
+    first = b"".join(stream_zip(Export(spec)))
+    assert b"".join(stream_zip(Export(spec))) == first
     ids = opened(first)[1]["tasks"][0]["trajectories"]
     assert ids == sorted(ids, reverse=True)
     with CaptureQueriesContext(
@@ -214,7 +214,7 @@ def test_the_same_export_is_the_same_bytes_in_few_queries_newest_first(task: Tas
 
 def test_an_archive_that_was_cut_short_does_not_open(task: Task) -> None:
     store(task, solving())
-    data = b"".join(list(zipped(Export(ExportSpec())))[:-1])
+    data = b"".join(list(stream_zip(Export(ExportSpec())))[:-1])
     assert data
     with pytest.raises(zipfile.BadZipFile):
         zipfile.ZipFile(io.BytesIO(data))
@@ -260,9 +260,9 @@ def test_what_cannot_be_exported_so_is_said_at_its_field(client: Client, wrong: 
 
 def perform(job: Job) -> Job:
     """The job as a worker runs it."""
-    from webapp.jobs.jobs import perform as performed
+    from webapp.jobs.jobs import execute_job as performed
 
-    claimed = jobs.claim(job.pk, "test")
+    claimed = jobs.claim_job(job.pk, "test")
     assert claimed is not None
     performed(claimed)
     return Job.objects.get(pk=job.pk)
@@ -281,7 +281,7 @@ def test_a_job_makes_the_same_archive_and_it_can_be_fetched(client: Client) -> N
     done = perform(job)
     assert (done.state, done.result["records"], done.result["trajectories"]) == (JobState.SUCCEEDED, 1, 1), done.error
     data = content(client.get(f"/trajectories/training/exports/{job.pk}.zip"))
-    assert data == b"".join(zipped(Export(ExportSpec.model_validate({"selection": {"source": "test"}}))))
+    assert data == b"".join(stream_zip(Export(ExportSpec.model_validate({"selection": {"source": "test"}}))))
     assert AuditEntry.objects.filter(action="trajectories.export_training", object_id=str(job.pk)).count() == 1
     page = client.get("/trajectories/training/exports/").content.decode()
     assert f"/trajectories/training/exports/{job.pk}.zip" in page

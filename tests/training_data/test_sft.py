@@ -8,14 +8,21 @@ import pytest
 
 from synthesis.contracts import Message, ToolCall
 from synthesis.errors import FormatError
-from synthesis.formats.sft import Conversation, SftFormat, Shape, read_conversation, records_of, spelled
+from synthesis.formats.sft import (
+    Conversation,
+    SftFormat,
+    Shape,
+    build_sft_records,
+    format_record_line,
+    read_conversation,
+)
 from tests.training_data.talks import BOX, talk
 
 FORMATS: list[SftFormat] = ["trl", "sharegpt", "alpaca"]
 
 
 def made(shape: Shape, conversation: Conversation | None = None) -> list[dict[str, Any]]:
-    return list(records_of(conversation or talk(), shape))
+    return list(build_sft_records(conversation or talk(), shape))
 
 
 def test_trl_has_messages_and_tools_as_chat_templates_take_them() -> None:
@@ -103,7 +110,7 @@ def test_sharegpt_alternates_and_joins_the_results_of_a_turn() -> None:
 
 def test_every_record_is_one_line_of_ascii() -> None:
     for kind in FORMATS:
-        line = spelled(made(Shape(format=kind))[0])
+        line = format_record_line(made(Shape(format=kind))[0])
         assert line.isascii()
         assert line.splitlines() == [line[:-1]]
 

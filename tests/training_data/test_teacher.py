@@ -9,11 +9,11 @@ from synthesis.contracts import Attempt, Injection, Message
 from synthesis.errors import InfrastructureError, LLMError, SpendCapReached
 from synthesis.formats.records import ToolRecord
 from synthesis.pipeline import ENVSCALER
-from synthesis.rollout import STOP, attempt_seed
+from synthesis.rollout import STOP, build_attempt_seed
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit, StageSettings
-from synthesis.tasks.teacher import teach
-from synthesis.tasks.trajectory_filters import dropped_by, first_filters, run_of
+from synthesis.tasks.teacher import attempt_task
+from synthesis.tasks.trajectory_filters import build_attempt_facts, build_first_filters, find_dropping_filter
 from tests.training_data.kits import RECORD, SCENARIO, TASK, Scripted, call, kit, say
 
 SOLVES: list[Message | Exception] = [
@@ -24,7 +24,7 @@ SOLVES: list[Message | Exception] = [
 
 
 def taught(found: Kit, conversational: bool = False, ordinal: int = 0) -> Attempt:
-    return asyncio.run(teach(found, RECORD, SCENARIO, TASK, conversational, ordinal))
+    return asyncio.run(attempt_task(found, RECORD, SCENARIO, TASK, conversational, ordinal))
 
 
 def test_the_teacher_works_alone_and_all_of_what_it_saw_is_kept(sandbox: Sandbox) -> None:
@@ -59,11 +59,11 @@ def test_the_calls_of_teachers_are_disturbed_as_the_batch_says(sandbox: Sandbox)
     settings = StageSettings(teacher_failures=1.0)
     found = kit(sandbox, settings, teacher=Scripted(list(SOLVES)))
     made = taught(found)
-    assert (made.outcome, made.disturbance_seed) == ("failed", attempt_seed(found.seed, found.path, 0))
+    assert (made.outcome, made.disturbance_seed) == ("failed", build_attempt_seed(found.seed, found.path, 0))
     calls = [step for step in made.steps if step.kind == "call"]
     assert [step.injected for step in calls] == [Injection(fault="unavailable", carried_out=False)] * 2
-    assert run_of(made).refused == ("not_reached",) * 2
-    dropped = dropped_by(run_of(made), first_filters())
+    assert build_attempt_facts(made).refused == ("not_reached",) * 2
+    dropped = find_dropping_filter(build_attempt_facts(made), build_first_filters())
     assert dropped is None, "an injected failure is no broken format and no infrastructure error"
     with pytest.raises(ValueError, match="one of both at most"):
         StageSettings(teacher_failures=0.6, teacher_error_results=0.6)
@@ -111,7 +111,7 @@ def test_an_infrastructure_failure_is_raised_so_that_it_is_made_again(sandbox: S
 def test_a_program_that_hangs_is_a_fact_about_the_attempt(sandbox: Sandbox) -> None:
     hanging = RECORD.model_copy(update={"tools": (*RECORD.tools, ToolRecord(name="think"))})
     found = kit(sandbox, teacher=Scripted([call("think")]))
-    made = asyncio.run(teach(found, hanging, SCENARIO, TASK, False, 0))
+    made = asyncio.run(attempt_task(found, hanging, SCENARIO, TASK, False, 0))
     assert (made.outcome, made.reward, made.user_error) == ("program_error", None, False)
 
 

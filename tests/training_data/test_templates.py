@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.formats.sft import Shape, records_of, spelled
+from synthesis.formats.sft import Shape, build_sft_records, format_record_line
 from tests.training_data.talks import talk
 
 pytest.importorskip("transformers")
@@ -34,7 +34,7 @@ def rendered(name: str, record: dict[str, Any], messages: list[dict[str, Any]]) 
 
 def record(**shape: Any) -> dict[str, Any]:
     """After a way through a file, as a trainer reads it; the last one."""
-    found: dict[str, Any] = json.loads(spelled(list(records_of(talk(), Shape(**shape)))[-1]))
+    found: dict[str, Any] = json.loads(format_record_line(list(build_sft_records(talk(), Shape(**shape)))[-1]))
     return found
 
 

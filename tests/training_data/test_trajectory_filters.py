@@ -27,10 +27,10 @@ from synthesis.tasks.trajectory_filters import (
     AttemptFacts,
     FilterSettings,
     FilterTally,
-    dropped_by,
+    build_first_filters,
+    build_last_filters,
     filter_attempt,
-    first_filters,
-    last_filters,
+    find_dropping_filter,
 )
 from tests.rollout.support import REFERENCE
 from tests.training_data.kits import RECORD, TASK, Scripted, kit, say
@@ -286,13 +286,13 @@ def test_text_in_a_recording_cannot_close_its_fence(sandbox: Sandbox) -> None:
 )
 def test_the_range_of_actions_holds_at_both_ends(allowed: Any, actions: int, conversational: bool, kept: bool) -> None:
     run = AttemptFacts(outcome="solved", reward=1, actions=actions, conversational=conversational)
-    found = dropped_by(run, last_filters(FilterSettings(action_range=allowed)))
+    found = find_dropping_filter(run, build_last_filters(FilterSettings(action_range=allowed)))
     assert (found is None) is kept
     assert found is None or found[0] == "action_range"
 
 
 def test_the_range_is_off_by_default_and_rises() -> None:
-    assert [one.name for one in last_filters(FilterSettings())] == ["not_solved"]
+    assert [one.name for one in build_last_filters(FilterSettings())] == ["not_solved"]
     assert StageSettings().action_range is None
     for settings in (StageSettings, FilterSettings):
         with pytest.raises(ValidationError):
@@ -317,7 +317,7 @@ def test_the_least_reward_is_a_setting(sandbox: Sandbox) -> None:
 
 
 def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
-    filters = (*first_filters(), *last_filters(FilterSettings()))
+    filters = (*build_first_filters(), *build_last_filters(FilterSettings()))
     tally = FilterTally(tuple(one.name for one in filters))
     runs = [
         AttemptFacts(outcome="infra_error"),

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from synthesis.formats.files import parse_entries
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.importing import samples
 from webapp.scenarios.importer import import_entries
 from webapp.trajectories.importer import import_runs
@@ -20,12 +20,14 @@ def entries(records: list[Any]) -> list[Any]:
 
 def prepare(*scenarios: dict[str, Any], **changes: Any) -> None:
     found = list(scenarios) or [samples.scenario()]
-    report = import_entries(default_sandbox(), entries([samples.environment(**changes)]), entries(found), "envscaler")
+    report = import_entries(
+        get_default_sandbox(), entries([samples.environment(**changes)]), entries(found), "envscaler"
+    )
     assert not report["tasks"]["failed"], report
 
 
 def load(*runs: dict[str, Any]) -> dict[str, Any]:
-    return import_runs(default_sandbox(), entries(list(runs)))
+    return import_runs(get_default_sandbox(), entries(list(runs)))
 
 
 def has_its_words(row: Trajectory) -> bool:

@@ -15,21 +15,21 @@ from django.db import connection
 
 from synthesis.contracts import CallError, CallResult
 from synthesis.errors import EpisodeLost, ProgramEnded, SandboxLost, SandboxUnavailable
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import entries, has_its_words, load, prepare
 from webapp.accounts.models import User
 from webapp.environments.models import Environment
-from webapp.jobs.jobs import perform
-from webapp.jobs.services import claim
+from webapp.jobs.jobs import execute_job
+from webapp.jobs.services import claim_job
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
-from webapp.trajectories.comparison import same_observation, same_recorded_reward
+from webapp.trajectories.comparison import is_same_observation, is_same_reward
 from webapp.trajectories.importer import import_runs
-from webapp.trajectories.matrix import compute_matrix, spread
+from webapp.trajectories.matrix import compute_matrix, expand_row
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.services import start_trajectory_import
-from webapp.trajectories.states import broken_steps
+from webapp.trajectories.states import find_broken_steps
 
 pytestmark = pytest.mark.django_db
 
@@ -119,7 +119,7 @@ def test_random_ids_are_aligned() -> None:
     urgent = row.steps.get(index=3)
     assert urgent.arguments["ticket_id"] != samples.RANDOM_ID
     assert urgent.ok
-    assert broken_steps(row) == []
+    assert find_broken_steps(row) == []
 
 
 def test_only_generated_values_are_aligned() -> None:
@@ -156,12 +156,12 @@ class Flaky:
         self.error = error
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(default_sandbox(), name)
+        return getattr(get_default_sandbox(), name)
 
     def reset(self, *args: Any, **options: Any) -> Any:
         if self.error:
             raise self.error
-        return default_sandbox().reset(*args, **options)
+        return get_default_sandbox().reset(*args, **options)
 
 
 def test_a_failed_replay_is_tried_again() -> None:
@@ -255,9 +255,9 @@ def test_a_job_imports_an_upload() -> None:
     prepare()
     content = json.dumps([samples.run([samples.CLOSE], 0.6667)]).encode()
     job = start_trajectory_import(None, ContentFile(content, name="runs.json"))
-    claimed = claim(job.pk, "test")
+    claimed = claim_job(job.pk, "test")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     job.refresh_from_db()
     assert job.result["reproduced"] == 1
 
@@ -278,17 +278,17 @@ def test_a_job_imports_an_upload() -> None:
     ],
 )
 def test_comparing_observations(recorded: str, value: Any, same: bool) -> None:
-    assert same_observation(recorded, CallResult(ok=True, result=value)) is same
+    assert is_same_observation(recorded, CallResult(ok=True, result=value)) is same
 
 
 def test_comparing_errors_and_rewards() -> None:
     raised = CallResult(ok=False, error=CallError(kind="raised", type="KeyError", message="'T9'"))
-    assert same_observation("Error: 'T9'", raised)
-    assert not same_observation("{'success': True}", raised)
-    assert same_recorded_reward(0.7778, 7 / 9)
-    assert same_recorded_reward(7 / 9, 7 / 9)
-    assert not same_recorded_reward(0.7777, 7 / 9)
-    assert not same_recorded_reward(0.7778, 0.7)
+    assert is_same_observation("Error: 'T9'", raised)
+    assert not is_same_observation("{'success': True}", raised)
+    assert is_same_reward(0.7778, 7 / 9)
+    assert is_same_reward(7 / 9, 7 / 9)
+    assert not is_same_reward(0.7777, 7 / 9)
+    assert not is_same_reward(0.7778, 0.7)
 
 
 @pytest.mark.data
@@ -306,26 +306,26 @@ def test_the_real_runs(real_data: Path) -> None:
         1.0,
     ]
     for row in Trajectory.objects.all():
-        assert broken_steps(row) == []
-        matrix = compute_matrix(default_sandbox(), row)
-        assert sum(spread(matrix, check)[-1] == 1 for check in range(len(matrix["checks"]))) == row.passed
+        assert find_broken_steps(row) == []
+        matrix = compute_matrix(get_default_sandbox(), row)
+        assert sum(expand_row(matrix, check)[-1] == 1 for check in range(len(matrix["checks"]))) == row.passed
 
 
 def test_a_solved_run_brings_a_reference_and_a_frame_by_choice() -> None:
     closing = {**samples.scenario(), "checklist_with_func": samples.scenario()["checklist_with_func"][:2]}
     prepare(closing)
     runs = entries([samples.run([samples.LOOK, samples.CLOSE], 1.0), samples.run([samples.CLOSE], 1.0)])
-    assert "frames" not in import_runs(default_sandbox(), runs)
+    assert "frames" not in import_runs(get_default_sandbox(), runs)
     task = Task.objects.select_related("current").get()
     assert task.current is not None
     assert (task.current.frame, task.current.references.count()) == (None, 0)
-    told = import_runs(default_sandbox(), runs, frames=True)["frames"]
+    told = import_runs(get_default_sandbox(), runs, frames=True)["frames"]
     assert told == {"made": 1, "had_one": 0, "no_reference": 0, "superseded": 0, "failed": []}
     task.refresh_from_db()
     assert task.current.frame == {"allowances": [{"path": "/tickets/T1/status", "values": ["closed"]}]}
     assert len(task.current.references.get().calls) == 1, "the shorter one"
     again = import_entries(
-        default_sandbox(), entries([samples.environment()]), entries([closing]), "envscaler", frames=True
+        get_default_sandbox(), entries([samples.environment()]), entries([closing]), "envscaler", frames=True
     )
     assert (again["tasks"]["unchanged"], again["frames"]["had_one"]) == (1, 1)
     assert load(samples.run([samples.LOOK], 0.5))["failed"] == []

@@ -8,15 +8,15 @@ import pytest
 
 from synthesis.contracts import State, Verdict
 from synthesis.errors import InputError, ReplayMismatch
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.importing import samples
 from tests.trajectories.loading import load, prepare
 from webapp.jobs.registry import KINDS
 from webapp.scenarios.models import StateBody
-from webapp.trajectories.matrix import compact, compute_matrix, is_fresh, spread
+from webapp.trajectories.matrix import compact_row, compute_matrix, expand_row, is_fresh
 from webapp.trajectories.models import Step, Trajectory
-from webapp.trajectories.services import ensure_matrix, setting_of
-from webapp.trajectories.states import broken_steps, state_at, states_of
+from webapp.trajectories.services import build_replay_setting, ensure_matrix
+from webapp.trajectories.states import find_broken_steps, load_state_at, load_states
 
 pytestmark = pytest.mark.django_db
 
@@ -35,24 +35,24 @@ def test_any_state_can_be_had_again() -> None:
     load(long_run(120))
     row = Trajectory.objects.get()
     assert list(row.steps.filter(snapshot__isnull=False).values_list("index", flat=True)) == [0, 50, 100]
-    setting = setting_of(row.revision)
+    setting = build_replay_setting(row.revision)
     executed: list[State] = []
-    with default_sandbox().reset(setting.program, setting.initial, seed=row.seed, now=row.now) as episode:
+    with get_default_sandbox().reset(setting.program, setting.initial, seed=row.seed, now=row.now) as episode:
         for step in row.steps.all():
             if step.tool:
                 episode.call(step.tool, step.arguments)
             executed.append(episode.state())
     for index in (0, 1, 49, 50, 51, 99, 100, 101, row.step_count - 1):
-        assert state_at(row, index, verify=True) == executed[index]
-    assert states_of(row, 40, 60) == [(index, executed[index]) for index in range(40, 61)]
-    assert broken_steps(row) == []
+        assert load_state_at(row, index, verify=True) == executed[index]
+    assert load_states(row, 40, 60) == [(index, executed[index]) for index in range(40, 61)]
+    assert find_broken_steps(row) == []
     for index in (-1, row.step_count):
         with pytest.raises(InputError):
-            state_at(row, index)
+            load_state_at(row, index)
     Step.objects.filter(trajectory=row, index=row.step_count - 3).update(patch=[])
     with pytest.raises(ReplayMismatch):
-        state_at(row, row.step_count - 1, verify=True)
-    assert row.step_count - 1 in broken_steps(row)
+        load_state_at(row, row.step_count - 1, verify=True)
+    assert row.step_count - 1 in find_broken_steps(row)
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_long_run_over_a_large_state_stays_small() -> None:
     row = Trajectory.objects.get()
     assert row.steps.filter(snapshot__isnull=False).count() == 11
     assert sum(len(body) for body in StateBody.objects.values_list("body", flat=True)) < 10_000_000
-    assert state_at(row, 449, verify=True)["tickets"]["T1"]["status"] == "s448"
+    assert load_state_at(row, 449, verify=True)["tickets"]["T1"]["status"] == "s448"
 
 
 def test_a_patch_too_long_to_keep_becomes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +75,9 @@ def test_a_patch_too_long_to_keep_becomes_a_snapshot(monkeypatch: pytest.MonkeyP
     row = Trajectory.objects.get()
     step = row.steps.get(index=1)
     assert (step.patch, step.change_count, step.snapshot is not None) == ([], 1, True)
-    assert state_at(row, 1)["tickets"]["T1"]["status"] == "closed"
-    assert broken_steps(row) == []
-    assert compute_matrix(default_sandbox(), row)["checks"][0] == {"start": 0, "flips": [[1, 1]]}
+    assert load_state_at(row, 1)["tickets"]["T1"]["status"] == "closed"
+    assert find_broken_steps(row) == []
+    assert compute_matrix(get_default_sandbox(), row)["checks"][0] == {"start": 0, "flips": [[1, 1]]}
 
 
 def test_the_matrix_says_when_a_check_flips() -> None:
@@ -105,9 +105,9 @@ def test_the_matrix_says_when_a_check_flips() -> None:
         ],
         "not_run": [],
     }
-    assert spread(row.matrix, 0) == [0, 1, 0, 1]
+    assert expand_row(row.matrix, 0) == [0, 1, 0, 1]
 
 
 def test_a_row_of_the_matrix_tells_raising_from_not_passing() -> None:
     row = [Verdict(passed=False, error="KeyError"), Verdict(passed=False), Verdict(passed=False), Verdict(passed=True)]
-    assert compact([4, 5, 9], row) == {"start": -1, "flips": [[4, 0], [9, 1]]}
+    assert compact_row([4, 5, 9], row) == {"start": -1, "flips": [[4, 0], [9, 1]]}

@@ -15,15 +15,15 @@ from tests.importing.test_importer import context_of
 from tests.trajectories_pages.test_list import copies
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS
-from webapp.pages.search import read_query, search
+from webapp.pages.search import parse_query, search_all
 from webapp.review.models import ReviewQueue
-from webapp.review.queue_fill import chosen
-from webapp.trajectories.export.spec import selection_of
+from webapp.review.queue_fill import filter_chosen
+from webapp.trajectories.export.spec import build_selection
 from webapp.trajectories.models import Step, Trajectory, TrajectoryText
 from webapp.trajectories.text_search import matches, older_texts
 from webapp.trajectories.text_search.text_rows import TextWords, write_text
-from webapp.trajectories.text_search.words import read_words, split_words, value_text
-from webapp.trajectories.trajectory_list import read_filters, rows_of
+from webapp.trajectories.text_search.words import format_value_text, parse_query_words, split_words
+from webapp.trajectories.trajectory_list import filter_trajectories, read_filters
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<img src=x onerror=window.hit=1> quixotic\u202e tail\x07"
@@ -36,7 +36,7 @@ def indexed(key: str = "ordinary", **fields: Any) -> Trajectory:
 
 
 def found(text: str) -> list[int]:
-    return sorted(rows_of(read_filters(asked(text))).values_list("pk", flat=True))
+    return sorted(filter_trajectories(read_filters(asked(text))).values_list("pk", flat=True))
 
 
 def asked(text: str) -> QueryDict:
@@ -68,11 +68,11 @@ def test_words_of_a_text(text: str, words: list[str]) -> None:
 
 
 def test_a_value_gives_its_keys_texts_and_numbers_without_escapes() -> None:
-    assert value_text({"note": "a\nb", "rows": [1, {"ok": True}, None]}) == "note: a\nb, rows: 1, ok: True, "
+    assert format_value_text({"note": "a\nb", "rows": [1, {"ok": True}, None]}) == "note: a\nb, rows: 1, ok: True, "
     deep: Any = "bottom"
     for _ in range(5_000):
         deep = [deep]
-    assert value_text(deep) == "bottom"
+    assert format_value_text(deep) == "bottom"
 
 
 def test_each_text_of_a_run_is_searched() -> None:
@@ -105,9 +105,9 @@ def test_many_matches_are_filtered_by_the_database_and_the_index_is_used(monkeyp
     assert found("thursday") == sorted(run.pk for run in runs)
     monkeypatch.setattr(matches, "MANY", 2)
     before = scans()
-    assert len(rows_of(read_filters(asked("thursday")))) == 3
+    assert len(filter_trajectories(read_filters(asked("thursday")))) == 3
     assert found("thursday") == sorted(run.pk for run in runs)
-    assert rows_of(read_filters(QueryDict("q=thursday&policy=none-of-them"))).count() == 0
+    assert filter_trajectories(read_filters(QueryDict("q=thursday&policy=none-of-them"))).count() == 0
     used, read_whole = (after - was for after, was in zip(scans(), before, strict=True))
     assert used >= 3
     assert read_whole == 0
@@ -185,9 +185,9 @@ def test_everything_that_takes_the_filters_of_the_list_takes_the_words(ada: Clie
     assert [row["id"] for row in line] == [run.pk]
     filters = read_filters(asked("thursday"))
     assert filters.any
-    assert list(rows_of(selection_of(filters).filters())) == [run]
+    assert list(filter_trajectories(build_selection(filters).filters())) == [run]
     queue = ReviewQueue(kind="trajectory", query="q=thursday")
-    assert list(chosen(queue)) == [run]
+    assert list(filter_chosen(queue)) == [run]
     assert "q=thursday" in ada.get("/trajectories/?q=thursday").content.decode()
 
 
@@ -195,7 +195,7 @@ def test_the_palette_finds_text_and_leads_to_the_step(ada: Client) -> None:
     run, user = indexed(), pages_seed.person("admin")
     Step.objects.filter(trajectory=run, index=4).update(content=f"Say {HOSTILE}")
     write_text(run)
-    (group,) = [group for group in search(read_query("quixotic", user)) if group.kind == "trajectories"]
+    (group,) = [group for group in search_all(parse_query("quixotic", user)) if group.kind == "trajectories"]
     assert [(hit.url, hit.place) for hit in group.hits] == [(f"/trajectories/{run.pk}/?step=4", "step 4, text")]
     page = ada.get("/search/?q=quixotic").content.decode()
     assert "<mark>quixotic</mark>" in page
@@ -247,5 +247,5 @@ def test_only_the_first_places_of_a_word_are_kept() -> None:
     for place in range(2, 30):
         words.add("ward", place)
     assert words.literal() == f"'ward':{','.join(map(str, range(2, 10)))}"
-    assert read_words("ward 3").tsquery == "'ward' & '3'"
-    assert read_words("ward ward wards").tsquery == "'ward' & 'wards':*"
+    assert parse_query_words("ward 3").tsquery == "'ward' & '3'"
+    assert parse_query_words("ward ward wards").tsquery == "'ward' & 'wards':*"

@@ -128,17 +128,17 @@ def test_a_check_on_the_answer_says_nothing_before_the_answer(pair):
     reading = first.revision.checks.order_by("position").first()
     source = "def check(initial_state, final_state, answer):\n    return bool(answer)"
     first.revision.checks.filter(pk=reading.pk).update(source=source)
-    found = table.compare(queries.require_attempts([first.pk, second.pk]))
+    found = table.compare_attempts(queries.require_attempts([first.pk, second.pk]))
     names = {line.label.number: line for line in found.checks.lines if line.label.reads_answer}
     assert names
-    matrix, labels = panels.shown_matrix(first)
-    shown = {flip.label.number: flip.step for flip in matrix_grid.flips(matrix, labels) if flip.label.reads_answer}
+    matrix, labels = panels.load_followed_matrix(first)
+    shown = {flip.label.number: flip.step for flip in matrix_grid.list_flips(matrix, labels) if flip.label.reads_answer}
     assert {flip.label.number: flip.step for flip in check_flips_of(first) if flip.label.reads_answer} == shown
     assert shown
 
 
 def check_flips_of(run: Trajectory):
-    return check_grid.check_flips(run, check_grid.labels_of({run.revision_id}))
+    return check_grid.list_check_flips(run, check_grid.load_labels({run.revision_id}))
 
 
 def test_a_result_that_differs_parts_them(reader):

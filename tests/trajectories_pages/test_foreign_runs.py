@@ -14,13 +14,13 @@ from tests.fixtures.atif_files import EVERY, OLDEST, PICTURES, TERMINAL
 from tests.fixtures.markup import markup
 from tests.review import seed as review_seed
 from webapp.accounts.models import User
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job
-from webapp.jobs.services import claim
-from webapp.pages.recount import recount
-from webapp.pages.search import Hit, read_query, search
-from webapp.pages.statistics.over_time import over_time
-from webapp.review.judges.briefs import brief_of
+from webapp.jobs.services import claim_job
+from webapp.pages.recount import recount_all
+from webapp.pages.search import Hit, parse_query, search_all
+from webapp.pages.statistics.over_time import compute_daily_statistics
+from webapp.review.judges.briefs import build_brief
 from webapp.trajectories.export.lines import Export
 from webapp.trajectories.export.spec import ExportSpec
 from webapp.trajectories.foreign_runs import import_foreign_runs
@@ -48,7 +48,7 @@ def page(client: Client, url: str, status: int = 200) -> str:
 
 
 def trajectories_found(text: str) -> tuple[Hit, ...]:
-    return next(group.hits for group in search(read_query(text, None), "trajectories"))
+    return next(group.hits for group in search_all(parse_query(text, None), "trajectories"))
 
 
 def test_the_replay_reads_it_and_says_that_there_is_no_environment(ada: Client) -> None:
@@ -103,17 +103,17 @@ def test_people_and_judges_may_review_it(ada: Client) -> None:
     text = page(ada, f"/review/items/{item.pk}/")
     for words in ("Count the lines of notes.txt.", "no environment", "no check looked at it", "There are 41 lines."):
         assert words in text, words
-    brief = brief_of(queue, row()).object
+    brief = build_brief(queue, row()).object
     assert "without an environment: Count the lines" in brief
     assert "41 notes.txt" in brief
 
 
 def test_it_is_in_no_rate_count_or_training_data(ada: Client) -> None:
     other = seed.make(seed.ordinary())
-    outcomes = over_time().outcomes
+    outcomes = compute_daily_statistics().outcomes
     assert outcomes is not None
     assert sum(sum(counts) for _, counts in outcomes.rows) == 1
-    recount()
+    recount_all()
     assert other.environment is not None
     other.environment.refresh_from_db()
     assert other.environment.trajectory_count == 1
@@ -146,9 +146,9 @@ def test_the_api_reads_and_imports_it(ada: Client) -> None:
     upload = {"trajectories": SimpleUploadedFile("t.json", json.dumps(OLDEST).encode())}
     sent = Client(headers=api.headers).post("/api/v1/imports/trajectories", upload)
     assert sent.status_code == 202
-    claimed = claim(sent.json()["id"], "w")
+    claimed = claim_job(sent.json()["id"], "w")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     assert Job.objects.get(pk=sent.json()["id"]).result["created"] == 1
     assert Trajectory.objects.get().record == OLDEST
 

@@ -19,7 +19,7 @@ from webapp.endpoints.services import set_roles
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import Playground, Task
 from webapp.scenarios.playground.live_episodes import CACHE
-from webapp.scenarios.references import reference_of, save_reference
+from webapp.scenarios.references import find_reference, save_reference
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import ForkOf, Spec
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def _no_worker(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
     yield
     CACHE.clear()
 
@@ -90,7 +90,7 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
     assert "Forks of" in text(client.get(f"/trajectories/?parent={parent.pk}"))
     done = client.post(f"/trajectories/{fork.pk}/fork/reference/", follow=True)
     assert "are the reference of task" in text(done)
-    assert reference_of(fork.revision).source == "fork"  # type: ignore[union-attr]
+    assert find_reference(fork.revision).source == "fork"  # type: ignore[union-attr]
     assert Job.objects.filter(kind="audit").count() == 1
     line = json.loads(client.get(f"/trajectories/{fork.pk}/pair.jsonl").content)
     assert set(line) == {"prompt", "chosen", "rejected", "tools"}

@@ -19,7 +19,7 @@ from webapp.review.models import QueueItem
 from webapp.scenarios.answers.answer_inputs import list_answer_inputs, read_answer
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.replay.queries import answer_step
+from webapp.trajectories.replay.queries import find_answer_step
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
@@ -73,7 +73,7 @@ def test_each_field_is_shown_with_what_is_expected_and_whether_it_is_right(brows
     submit(first, left=11.4, who=HOSTILE, stops=[f"stop {number}" for number in range(200)])
     submit(second, left=9, who="OLGA")
     last = first.step_count - 1
-    assert answer_step(first) == last
+    assert find_answer_step(first) == last
     page = browser.get(f"/trajectories/{first.pk}/?step={last}")
     assert "left 11 ± 0.5 packets 11.4 ✓ right" in text(page)
     assert "✕ wrong" in text(page)

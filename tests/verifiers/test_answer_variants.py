@@ -7,7 +7,7 @@ import json
 import pytest
 
 from synthesis.contracts import Reference
-from synthesis.formats.answer_form import answer_text, field_checks, read_form
+from synthesis.formats.answer_form import build_field_checks, read_form, serialize_answer
 from synthesis.runtime.child.answer_values import HELPERS
 from synthesis.verifiers.answer_variants import alter_answer, respell_answer
 
@@ -38,7 +38,7 @@ CASES = [
 def judge_answer(form, expected, answer: str) -> bool:
     """What the checks made from a form say; evaluated here, as the sandbox offers checks the same helpers."""
     verdicts = []
-    for check in field_checks(form, expected):
+    for check in build_field_checks(form, expected):
         names: dict[str, object] = dict(HELPERS)
         exec(check.source, names)
         verdicts.append(names["check"]({}, {}, answer))
@@ -49,7 +49,7 @@ def judge_answer(form, expected, answer: str) -> bool:
 def test_altered_answers_are_wrong_and_other_spellings_right(field, value):
     form = read_form({"answer_form": [{"name": "first", **field}, {"name": "second", **field}]}, "task")
     expected = {"first": value, "second": value}
-    reference = Reference(answer=answer_text(expected))
+    reference = Reference(answer=serialize_answer(expected))
     assert judge_answer(form, expected, reference.answer)
     altered = [mutant.after for mutant in alter_answer(form, reference, PEOPLE)]
     assert [answer for answer in altered if judge_answer(form, expected, answer)] == []
@@ -63,7 +63,7 @@ def test_altered_answers_are_wrong_and_other_spellings_right(field, value):
 def test_a_neighbours_name_two_swapped_values_and_an_invented_one_are_tried():
     raw = [{"name": "giver", "type": "name"}, {"name": "taker", "type": "name"}]
     form = read_form({"answer_form": [*raw, {"name": "extra", "type": "name", "required": False}]}, "task")
-    reference = Reference(answer=answer_text({"giver": "Esther Okafor", "taker": "Zoë Ångström"}))
+    reference = Reference(answer=serialize_answer({"giver": "Esther Okafor", "taker": "Zoë Ångström"}))
     answers = [json.loads(mutant.after or "{}") for mutant in alter_answer(form, reference, PEOPLE)]
     assert {"giver": "Olga Sokolova", "taker": "Zoë Ångström"} in answers
     assert {"giver": "Zoë Ångström", "taker": "Esther Okafor"} in answers

@@ -15,8 +15,8 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers import probe_families
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
-from synthesis.verifiers.checks import marks
-from synthesis.verifiers.score_comparison import JudgedEnd, sample
+from synthesis.verifiers.checks import mark_checks
+from synthesis.verifiers.score_comparison import JudgedEnd, sample_checks
 
 from .shop import ANSWER, INITIAL, ORDER, OTHERS, TEA, UNPINNED, check, reference, subject
 
@@ -60,7 +60,7 @@ def test_a_mutant_that_nobody_notices_is_red(sandbox: Sandbox) -> None:
     found = audit_task(sandbox, subject(check("'tea' in final_state['orders']"), OTHERS, ANSWER, frame=UNPINNED))
     assert found.state == "red"
     assert "1 places may change, such as /orders/tea" in message(found, "values_unpinned")
-    assert "behind the reference: look(), then order(item='tea', count='3'), then order(" in message(
+    assert "behind the reference: look(), then order(item='tea', count=3), then order(" in message(
         found, "reachable_wrong_end"
     )
     assert found.below < len(found.counted)
@@ -151,7 +151,7 @@ def test_a_check_outside_of_its_language_is_broken_and_the_audit_red(sandbox: Sa
     assert "raises on the initial state: line 2: the module 'sys' is not in the language" in message(
         found, "check_raises"
     )
-    assert marks(sandbox, [sleeper], INITIAL) == ["broken"]
+    assert mark_checks(sandbox, [sleeper], INITIAL) == ["broken"]
 
 
 class Apart:
@@ -184,10 +184,10 @@ def test_a_check_that_tells_an_audit_from_a_score_is_red(sandbox: Sandbox) -> No
 
 def test_every_check_is_scored_on_the_start_the_reference_and_a_variant() -> None:
     ends = [JudgedEnd(str(n), {}, str(n), "", ()) for n in range(40)]
-    chosen = sample(["a", "b", "c"], ends[0], ends[1], ends[2:])
+    chosen = sample_checks(["a", "b", "c"], ends[0], ends[1], ends[2:])
     assert [list(checks) for _, checks in chosen] == [[0, 1, 2], [0, 1, 2], [0], [1], [2]]
     assert len({end.name for end, _ in chosen}) == 5
-    assert [list(checks) for _, checks in sample(["a"] * 9, ends[0], ends[1], ends[2:3])][2] == list(range(9))
+    assert [list(checks) for _, checks in sample_checks(["a"] * 9, ends[0], ends[1], ends[2:3])][2] == list(range(9))
 
 
 class Flaky(Apart):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synthesis.contracts import ScriptVerifier
-from synthesis.verifiers.check_reads import CheckReads, check_reads, reads_answer
+from synthesis.verifiers.check_reads import CheckReads, find_check_reads, reads_answer
 
 
 def body(says: str, parameters: str = "initial_state, final_state, answer", before: str = "") -> str:
@@ -55,25 +55,25 @@ WHOLE = [
 
 @pytest.mark.parametrize("source", SOME)
 def test_places_that_the_source_writes_down(source: str) -> None:
-    assert check_reads(source) == CheckReads(False, SOME[source])
+    assert find_check_reads(source) == CheckReads(False, SOME[source])
 
 
 @pytest.mark.parametrize("source", WHOLE)
 def test_any_other_use_is_the_whole_state(source: str) -> None:
-    assert check_reads(source).places is None
+    assert find_check_reads(source).places is None
 
 
 def test_a_loop_over_the_initial_state_leaves_out_what_it_says() -> None:
-    assert check_reads(body(REST)) == CheckReads(False, (), frozenset("ab"))
+    assert find_check_reads(body(REST)) == CheckReads(False, (), frozenset("ab"))
     plain = body("return all(final_state[name] == initial_state[name] for name in initial_state)")
-    assert check_reads(plain) == CheckReads(False, (), frozenset())
-    assert check_reads(body(REST.replace("not in", "!="))) == CheckReads(False, (), frozenset())
+    assert find_check_reads(plain) == CheckReads(False, (), frozenset())
+    assert find_check_reads(body(REST.replace("not in", "!="))) == CheckReads(False, (), frozenset())
 
 
 def test_the_answer_is_read_by_its_name_or_in_third_place() -> None:
-    assert check_reads(body("return answer == ''")) == CheckReads(True, ())
-    assert check_reads(body("return said == b['a']", "a, b, said")).answer
-    assert not check_reads(body("return final_state['a'] == 1")).answer
+    assert find_check_reads(body("return answer == ''")) == CheckReads(True, ())
+    assert find_check_reads(body("return said == b['a']", "a, b, said")).answer
+    assert not find_check_reads(body("return final_state['a'] == 1")).answer
 
 
 def test_an_assertion_reads_the_answer_if_its_script_does() -> None:

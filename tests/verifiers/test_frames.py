@@ -10,20 +10,20 @@ import pytest
 from synthesis.contracts import Allowance, Frame, ReferenceCall
 from synthesis.errors import InputError
 from synthesis.runtime import Sandbox, encode_state
-from synthesis.verifiers import reward_of, verifier_hash
+from synthesis.verifiers import compute_reward, hash_checks
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.frame import (
-    frame_of,
-    outside_changes,
-    place_of,
+    build_frame,
+    find_outside_changes,
+    find_widenings,
+    format_change_place,
+    format_place,
     read_place,
-    spelled_place,
-    widen,
-    widenings,
+    widen_frame,
 )
-from synthesis.verifiers.frame_words import frame_lines, outside_sentence
-from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.verifiers.frame_words import format_frame_lines, format_outside_changes
+from synthesis.verifiers.reference_frame import build_reference_frame
 from tests.verifier_fields import score_checks
 
 from .shop import ANSWER, TEA, reference, subject
@@ -74,14 +74,14 @@ def after(*edits: str) -> dict[str, Any]:
 )
 def test_a_frame_is_what_the_reference_changes(edit: str, paths: list[str]) -> None:
     end = after(edit)
-    frame = frame_of(START, end)
-    assert [spelled_place(item) for item in frame.allowances] == paths
-    assert outside_changes(frame, START, end) == ()
-    assert outside_changes(frame, START, START) == ()
+    frame = build_frame(START, end)
+    assert [format_place(item) for item in frame.allowances] == paths
+    assert find_outside_changes(frame, START, end) == ()
+    assert find_outside_changes(frame, START, START) == ()
     places = [path.partition(" =")[0] for path in paths]
-    assert [place_of(change) for change in outside_changes(Frame(), START, end)] == places
+    assert [format_change_place(change) for change in find_outside_changes(Frame(), START, end)] == places
     assert [read_place(path).values for path in paths] == [item.values for item in frame.allowances]
-    assert outside_changes(None, START, end) == ()
+    assert find_outside_changes(None, START, end) == ()
 
 
 PAID = after("orders['O-1']['status'] = 'paid'", "log.append({'at': 9})")
@@ -104,37 +104,39 @@ PAID = after("orders['O-1']['status'] = 'paid'", "log.append({'at': 9})")
 def test_any_other_change_is_outside(edit: str, told: str) -> None:
     end = copy.deepcopy(START)
     exec(edit, {}, end)
-    said = outside_sentence(outside_changes(frame_of(START, PAID), START, end))
+    said = format_outside_changes(find_outside_changes(build_frame(START, PAID), START, end))
     assert said == (f"Changed outside the frame: {told}." if told else "")
 
 
 def test_a_counter_follows_its_collection_and_nothing_else_does() -> None:
     end = after("orders['O-3'] = {}") | {"next_order": 4}
     grows = Frame(allowances=(Allowance(path="/orders/+", most=1),))
-    assert outside_changes(grows, START, end) == ()
-    assert [change.path for change in outside_changes(grows, START, end | {"next_order": 2})] == ["/next_order"]
-    assert [change.path for change in outside_changes(grows, START, end | {"total": 11})] == ["/total"]
-    assert [change.path for change in outside_changes(Frame(), START, START | {"next_order": 4})] == ["/next_order"]
+    assert find_outside_changes(grows, START, end) == ()
+    assert [change.path for change in find_outside_changes(grows, START, end | {"next_order": 2})] == ["/next_order"]
+    assert [change.path for change in find_outside_changes(grows, START, end | {"total": 11})] == ["/total"]
+    assert [change.path for change in find_outside_changes(Frame(), START, START | {"next_order": 4})] == [
+        "/next_order"
+    ]
 
 
 def test_people_and_other_runs_widen_a_frame_with_a_reason() -> None:
-    frame = frame_of(START, PAID)
+    frame = build_frame(START, PAID)
     end = after("orders['O-2']['table'] = 4", "log += [{'at': 1}, {'at': 2}]")
-    more = widenings(frame, START, end, source="run", reason="It earned 1 as well.", by="ann")
-    wider = widen(frame, more)
-    assert outside_changes(wider, START, end) == ()
+    more = find_widenings(frame, START, end, source="run", reason="It earned 1 as well.", by="ann")
+    wider = widen_frame(frame, more)
+    assert find_outside_changes(wider, START, end) == ()
     assert {(item.path, item.most) for item in wider.allowances} == {
         ("/orders/O-1/status", None),
         ("/log/+", 1),
         ("/log/+", 2),
         ("/orders/O-2/table", None),
     }
-    other = outside_sentence(outside_changes(wider, START, after("orders['O-2']['table'] = 5")))
+    other = format_outside_changes(find_outside_changes(wider, START, after("orders['O-2']['table'] = 5")))
     assert other == "Changed outside the frame: table of orders O-2 should be “4”, is “5”."
-    assert widen(wider, more) == wider
-    any_order = widen(frame, [read_place("/orders/*/table", source="author", reason="Every table is right.")])
-    assert outside_changes(any_order, START, after("orders['O-2']['table'] = 4")) == ()
-    assert frame_lines(any_order)[-1] == "table of any of orders"
+    assert widen_frame(wider, more) == wider
+    any_order = widen_frame(frame, [read_place("/orders/*/table", source="author", reason="Every table is right.")])
+    assert find_outside_changes(any_order, START, after("orders['O-2']['table'] = 4")) == ()
+    assert format_frame_lines(any_order)[-1] == "table of any of orders"
     with pytest.raises(InputError, match="say in `reason`"):
         read_place("/log/+ most 2", source="person")
     with pytest.raises(InputError, match="whole number"):
@@ -147,18 +149,21 @@ def test_keys_that_look_like_patterns_are_keys() -> None:
     start = {"orders": {"*": {"n": 1}, "+": {"n": 1}, "a/b~": {"n": 1}}}
     end = copy.deepcopy(start)
     end["orders"]["*"]["n"] = 2
-    frame = frame_of(start, end)
+    frame = build_frame(start, end)
     assert [item.path for item in frame.allowances] == ["/orders/~2/n"]
     other = copy.deepcopy(start)
     other["orders"]["a/b~"]["n"] = 2
-    assert [change.path for change in outside_changes(frame, start, other)] == ["/orders/a~1b~0/n"]
-    assert outside_sentence(outside_changes(frame, start, other)) == "Changed outside the frame: n of orders a/b~."
+    assert [change.path for change in find_outside_changes(frame, start, other)] == ["/orders/a~1b~0/n"]
+    assert (
+        format_outside_changes(find_outside_changes(frame, start, other))
+        == "Changed outside the frame: n of orders a/b~."
+    )
 
 
 def test_a_change_outside_makes_the_reward_zero_under_both_rules(sandbox: Sandbox) -> None:
     task = subject(TEA, ANSWER, frame=None)
     assert task.reference is not None
-    frame = reference_frame(sandbox, task)
+    frame = build_reference_frame(sandbox, task)
     assert [(item.path, item.values) for item in frame.allowances] == [("/orders/tea", (3,))]
     start = encode_state({"orders": {"soap": 1}, "log": []})
     right = start | {"orders": {"soap": 1, "tea": 3}}
@@ -168,8 +173,8 @@ def test_a_change_outside_makes_the_reward_zero_under_both_rules(sandbox: Sandbo
         assert score_checks(sandbox, task.checks, start, right, **options).reward == 1
         judged = score_checks(sandbox, task.checks, start, wrong, **options)
         assert (judged.reward, judged.passed, judged.outside[0].path) == (0, 2, "/orders/soap")
-        assert reward_of(judged.verdicts, "proportion").reward == 1
-    hashes = {verifier_hash(task.checks, "goals", given) for given in (None, Frame(), frame)}
+        assert compute_reward(judged.verdicts, "proportion").reward == 1
+    hashes = {hash_checks(task.checks, "goals", given) for given in (None, Frame(), frame)}
     assert len(hashes) == 3
 
 
@@ -186,7 +191,7 @@ def test_an_unasked_change_that_earns_everything_is_red_without_a_frame(sandbox:
     assert found.unseen is not None
     assert (found.unseen.records, found.unseen.tried, found.unseen.at) == (2, 2, "reference")
     assert found.unseen.unseen == 1  # the log: nobody looks at it
-    framed = audit_task(sandbox, bare.with_frame(reference_frame(sandbox, bare)))
+    framed = audit_task(sandbox, bare.with_frame(build_reference_frame(sandbox, bare)))
     assert (unguarded(framed), framed.unseen) == ([], None)
     assert framed.below == len(framed.counted)
     added = [probe for probe in framed.mutants if probe.mutant.kind == "call_added"]
@@ -198,7 +203,7 @@ def test_what_somebody_declared_free_is_no_unasked_change(sandbox: Sandbox) -> N
     bare = subject(TEA, ANSWER, frame=None)
     soap = Allowance(path="/orders/soap", minimum=0, maximum=99, source="author", reason="Soap may be ordered, too.")
     logged = Allowance(path="/log/+", source="author", reason="Notes are free.")
-    frame = widen(reference_frame(sandbox, bare), [soap, logged])
+    frame = widen_frame(build_reference_frame(sandbox, bare), [soap, logged])
     found = audit_task(sandbox, bare.with_frame(frame))
     added = [probe for probe in found.mutants if probe.mutant.kind == "call_added"]
     assert added
@@ -210,7 +215,7 @@ def test_what_somebody_declared_free_is_no_unasked_change(sandbox: Sandbox) -> N
 def test_a_choice_that_is_declared_free_without_its_values_excuses_nothing(sandbox: Sandbox, path: str) -> None:
     bare = subject(TEA, ANSWER, frame=None)
     free = Allowance(path=path, source="author", reason="Any other order is as good.")
-    found = audit_task(sandbox, bare.with_frame(widen(reference_frame(sandbox, bare), [free])))
+    found = audit_task(sandbox, bare.with_frame(widen_frame(build_reference_frame(sandbox, bare), [free])))
     assert any("/orders/soap" in told for told in unguarded(found))
 
 
@@ -224,10 +229,10 @@ def test_what_looking_leaves_behind_is_in_every_frame(sandbox: Sandbox) -> None:
             "reference": reference(ReferenceCall(tool="order", arguments={"item": "tea", "count": 3})),
         }
     )
-    assert [spelled_place(item) for item in reference_frame(sandbox, looked).allowances] == [
+    assert [format_place(item) for item in build_reference_frame(sandbox, looked).allowances] == [
         "/orders/tea = 3",
         "/log/+",
     ]
-    assert len(reference_frame(sandbox, task).allowances) == 1
+    assert len(build_reference_frame(sandbox, task).allowances) == 1
     with pytest.raises(InputError, match="Without a reference"):
-        reference_frame(sandbox, task.model_copy(update={"reference": None}))
+        build_reference_frame(sandbox, task.model_copy(update={"reference": None}))

@@ -13,7 +13,7 @@ import pytest
 from synthesis.contracts.verifier_kinds import GoldenVerifier, Volatile
 from synthesis.runtime import encode_state
 from synthesis.verifiers.golden.state_comparison import golden_differences
-from synthesis.verifiers.golden.volatile_places import reference_places
+from synthesis.verifiers.golden.volatile_places import find_reference_places
 
 START: dict[str, Any] = {
     "orders": {"O-1": {"id": "O-1", "item": "soap", "count": 1, "at": "2026-06-01T08:00:00"}},
@@ -297,4 +297,4 @@ def test_many_records_that_are_alike_are_compared_in_bounded_time(more: int) -> 
 def test_the_only_id_of_a_record_under_another_key_is_a_reference() -> None:
     start: dict[str, Any] = {"orders": {}, "payments": {}}
     end = {"orders": {"7": {"item": "tea"}}, "payments": {"P-1": {"order_id": 7}}}
-    assert reference_places(encode_state(start), encode_state(end), {"7"}) == ["/payments/+/order_id"]
+    assert find_reference_places(encode_state(start), encode_state(end), {"7"}) == ["/payments/+/order_id"]

@@ -16,12 +16,12 @@ from synthesis.contracts import (
     Volatile,
 )
 from synthesis.errors import InputError
-from synthesis.formats.answer_form import field_checks
+from synthesis.formats.answer_form import build_field_checks
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.golden import golden_hash
+from synthesis.verifiers.golden import hash_golden
 from synthesis.verifiers.golden.golden_states import MadeGolden, make_golden
 from synthesis.verifiers.rewards import score_end
 
@@ -152,7 +152,7 @@ def subject(*tools: Any, verifier: Any = None, form: Any = (), answer: str = "")
 
 
 def make(sandbox: Sandbox, *tools: Any, form: Any = (), equality: Any = "roles") -> MadeGolden:
-    checks = field_checks(form, {"rooms": 2})
+    checks = build_field_checks(form, {"rooms": 2})
     return make_golden(sandbox, subject(*tools, form=form), checks=checks, equality=equality)
 
 
@@ -226,7 +226,7 @@ def test_what_existed_at_the_start_needs_a_person(sandbox: Sandbox) -> None:
     named = asked.model_copy(update={"by": "Ada", "reason": "Whenever it was."})
     signed = made.golden.model_copy(update={"volatile": (*made.golden.volatile, named)})
     assert audit_task(sandbox, subject(VISIT, see, verifier=signed)).state == "green"
-    assert golden_hash(signed) == golden_hash(bare) != golden_hash(made.golden)
+    assert hash_golden(signed) == hash_golden(bare) != hash_golden(made.golden)
 
 
 @pytest.mark.parametrize(

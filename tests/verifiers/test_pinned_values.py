@@ -14,16 +14,16 @@ from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import NOTES
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.frame import (
-    end_key,
-    frame_key,
-    frame_of,
-    outside_changes,
+    build_end_key,
+    build_frame,
+    build_frame_key,
+    find_outside_changes,
+    format_place,
     read_place,
-    spelled_place,
-    widen,
+    widen_frame,
 )
-from synthesis.verifiers.frame_words import outside_sentence
-from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.verifiers.frame_words import format_outside_changes
+from synthesis.verifiers.reference_frame import build_reference_frame
 from tests.verifier_fields import list_checks
 
 from .shop import ANSWER, check, subject
@@ -35,9 +35,9 @@ LEGACY = Frame(allowances=(Allowance(path="/orders/O-1/status"), Allowance(path=
 
 def test_a_frame_without_values_says_only_where() -> None:
     for edit in ("orders['O-1']['status'] = 'void'", "log.append({'at': 3})"):
-        assert outside_changes(LEGACY, START, after(edit)) == ()
-    assert [change.path for change in outside_changes(LEGACY, START, after("total = 11"))] == ["/total"]
-    assert frame_key(LEGACY) == [["/log/+", 1], ["/orders/O-1/status", None]]
+        assert find_outside_changes(LEGACY, START, after(edit)) == ()
+    assert [change.path for change in find_outside_changes(LEGACY, START, after("total = 11"))] == ["/total"]
+    assert build_frame_key(LEGACY) == [["/log/+", 1], ["/orders/O-1/status", None]]
 
 
 NEW = {"table": 1, "lines": [{"dish": "A", "n": 1}, {"dish": "B", "n": 2}], "at": "09:00"}
@@ -83,7 +83,7 @@ def test_added_records_are_matched_by_what_they_hold(edit: str, told: str) -> No
         "orders['O-3'] = dict(NEW); current['order'] = 'O-3'; members.pop('M-2'); "
         "ledger.append({'member_id': 'M-1', 'cents': 5}); sent.append({'order_id': 'O-3', 'by': 'post'})"
     )
-    said = outside_sentence(outside_changes(frame_of(start, right), start, changed(edit)))
+    said = format_outside_changes(find_outside_changes(build_frame(start, right), start, changed(edit)))
     assert said == (f"Changed outside the frame: {told}." if told else "")
 
 
@@ -106,9 +106,9 @@ def test_added_records_are_matched_by_what_they_hold(edit: str, told: str) -> No
 )
 def test_choices_and_free_parts_are_declared_by_place(places: list[str], edit: str, inside: bool) -> None:
     declared = [read_place(place, source="author", reason="The task leaves it open.") for place in places]
-    frame = widen(frame_of(START, PAID), declared)
-    assert (outside_changes(frame, START, after(edit)) == ()) is inside
-    again = [read_place(spelled_place(item), source="author", reason="The task leaves it open.") for item in declared]
+    frame = widen_frame(build_frame(START, PAID), declared)
+    assert (find_outside_changes(frame, START, after(edit)) == ()) is inside
+    again = [read_place(format_place(item), source="author", reason="The task leaves it open.") for item in declared]
     assert again == declared
 
 
@@ -180,7 +180,7 @@ BOOK, DETOUR = call("book", room="R1"), (call("book", room="R2"), call("release"
 
 def test_what_hangs_on_clock_chance_and_ids_is_free_and_nothing_else(sandbox: Sandbox) -> None:
     task = desk(BOOK)
-    frame = reference_frame(sandbox, task)
+    frame = build_reference_frame(sandbox, task)
     free = {item.path for item in frame.allowances if not item.is_pinned}
     assert free == {"/bookings/+/at", "/bookings/+/code", "/changed", "/next_booking"}
     start = run_calls(sandbox, task, ()).state
@@ -189,32 +189,32 @@ def test_what_hangs_on_clock_chance_and_ids_is_free_and_nothing_else(sandbox: Sa
     for calls, told in (((*DETOUR, BOOK), ""), ((BOOK,), ""), ((call("book", room="R2"),), "room of a new record")):
         end = run_calls(sandbox, later, calls).state
         assert end is not None
-        said = outside_sentence(outside_changes(frame, start, end))
+        said = format_outside_changes(find_outside_changes(frame, start, end))
         assert told in said if told else said == ""
         own = run_calls(sandbox, task, (BOOK,)).state
         assert own is not None
-        assert (end_key(frame, start, end) == end_key(frame, start, own)) is (told == "")
+        assert (build_end_key(frame, start, end) == build_end_key(frame, start, own)) is (told == "")
 
 
 def test_a_detour_that_adds_nothing_in_the_end_is_inside(sandbox: Sandbox) -> None:
     """The reference adds no record: what counts and what tells the time is found by adding one."""
     task = desk(call("lock", room="R1"))
-    frame = reference_frame(sandbox, task)
+    frame = build_reference_frame(sandbox, task)
     start, end = (run_calls(sandbox, task, calls).state for calls in ((), (*DETOUR, call("lock", room="R1"))))
     assert start is not None
     assert end is not None
-    assert outside_changes(frame, start, end) == ()
+    assert find_outside_changes(frame, start, end) == ()
 
 
 def test_a_choice_that_is_declared_excuses_an_alteration(sandbox: Sandbox) -> None:
     between = check("2 <= final_state['orders'].get('tea', 0) <= 4")
     bare = subject(between, ANSWER, frame=None)
     few = Allowance(path="/orders/tea", minimum=2, maximum=4, source="author", reason="Two to four will do.")
-    found = audit_task(sandbox, bare.with_frame(widen(reference_frame(sandbox, bare), [few])))
+    found = audit_task(sandbox, bare.with_frame(widen_frame(build_reference_frame(sandbox, bare), [few])))
     assert [fault.kind for fault in found.faults if fault.kind not in NOTES] == []
     altered = {probe.mutant.after: probe.equivalent for probe in found.mutants if probe.mutant.place == "count"}
     assert altered == {4: True, 2: True}
-    pinned = audit_task(sandbox, bare.with_frame(reference_frame(sandbox, bare)))
+    pinned = audit_task(sandbox, bare.with_frame(build_reference_frame(sandbox, bare)))
     assert all(probe.probe.outside for probe in pinned.mutants if probe.mutant.place == "count")
 
 
@@ -229,7 +229,7 @@ def judged_by(task: Subject, *sources: str) -> Subject:
 
 def test_an_audit_makes_a_detour_which_must_earn_everything(sandbox: Sandbox) -> None:
     task = judged_by(desk(call("lock", room="R1")).model_copy(update={"answer_form": ()}), LOCKED)
-    framed = task.with_frame(reference_frame(sandbox, task))
+    framed = task.with_frame(build_reference_frame(sandbox, task))
     found = audit_task(sandbox, framed)
     (detour, *_) = [probe for probe in found.mutants if probe.mutant.kind == "detour_made"]
     assert [one.tool for one in detour.mutant.reference.calls] == ["lock", "book", "release"]
@@ -273,6 +273,6 @@ def test_a_wording_that_a_check_reads_is_not_excused_if_it_unsays_itself(
         reference=Reference(calls=(call("write", key="n1", text="Bring the celadon glaze"),)),
     )
     worded = Allowance(path="/notes/n1/text", source="author", reason="It may be worded otherwise.")
-    frame = widen(Frame(), [worded])
+    frame = widen_frame(Frame(), [worded])
     found = audit_task(sandbox, task.with_frame(frame))
     assert found.state == state, [fault.message for fault in found.faults]

@@ -13,19 +13,19 @@ import pytest
 
 from synthesis.contracts import AnswerField, CallResult, Criterion, Reward, Verdict
 from synthesis.errors import FormatError, InputError, LLMError
-from synthesis.formats.criteria import criterion_line, read_criteria, read_criterion_line
+from synthesis.formats.criteria import format_criterion_line, read_criteria, read_criterion_line
 from synthesis.llm import ChatModel, Endpoint
-from synthesis.llm.client import connect
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.llm.client import connect_to_endpoint
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.rubric import (
     Rubric,
     RubricCase,
     decide_fields,
-    judge_prompts,
-    question_hash,
+    hash_question,
+    hash_rubric,
+    list_judge_prompts,
     read_verdicts,
-    rubric_hash,
     score_rubric,
     spell_question,
 )
@@ -62,7 +62,7 @@ def verdicts(*passed: bool, quote: str = "Done: 3.") -> Scripted:
 def judge_of(server: ScriptedServer) -> Judge:
     @asynccontextmanager
     async def opened() -> AsyncIterator[ChatModel]:
-        async with connect(Endpoint(name="judge", base_url=server.url, max_retries=0)) as connection:
+        async with connect_to_endpoint(Endpoint(name="judge", base_url=server.url, max_retries=0)) as connection:
             yield connection.chat("scripted-1")
 
     return opened
@@ -83,11 +83,11 @@ def test_all_criteria_make_one_and_the_mean_stands_beside() -> None:
         assert (half.reward, half.mean) == (0, 0.5)
         assert half.verdicts[0].reason == "so"
         assert half.verdicts[0].quote == "Done: 3."
-        assert "judge/rubric" in judge_prompts(half)
+        assert "judge/rubric" in list_judge_prompts(half)
         assert judged(server, kept=whole) == whole
         assert len(server.requests) == 2
-        assert half.question == question_hash([("user", server.requests[0]["messages"][0]["content"])])
-    assert rubric_hash(RUBRIC) != rubric_hash(Rubric(criteria=CRITERIA[::-1]))  # type: ignore[arg-type]
+        assert half.question == hash_question([("user", server.requests[0]["messages"][0]["content"])])
+    assert hash_rubric(RUBRIC) != hash_rubric(Rubric(criteria=CRITERIA[::-1]))  # type: ignore[arg-type]
 
 
 def test_code_decides_fields_and_the_judge_facts_alone() -> None:
@@ -108,7 +108,7 @@ def test_code_decides_fields_and_the_judge_facts_alone() -> None:
         assert [one.passed for one in decide_fields(given, answer).values()] == met
         case = CASE.model_copy(update={"answer": answer})
         assert asyncio.run(score_rubric(None, given, case)).reward == float(all(met))
-    assert rubric_hash(given) != rubric_hash(given.model_copy(update={"expected_answer": {"total": 6}}))
+    assert hash_rubric(given) != hash_rubric(given.model_copy(update={"expected_answer": {"total": 6}}))
     with pytest.raises(InputError, match="no model plays the judge"):
         asyncio.run(score_rubric(None, RUBRIC, CASE))
 
@@ -122,7 +122,7 @@ def test_criteria_are_read_as_records_and_as_lines() -> None:
     raw = {"criteria": ["The guest was told.", *(one.record for one in FIELDS)]}
     read = read_criteria(raw, FORM, {"total": 5.9}, "task")
     assert [one.record for one in read] == raw["criteria"]
-    assert tuple(read_criterion_line(criterion_line(one)) for one in read) == read
+    assert tuple(read_criterion_line(format_criterion_line(one)) for one in read) == read
     for wrong in ({"text": "x", "dimension": "schema", "field": "no"}, {"text": "x", "field": "total"}, {"text": ""}):
         with pytest.raises(FormatError, match="criteria"):
             read_criteria({"criteria": [wrong]}, FORM, {}, "task")
@@ -247,7 +247,7 @@ def rubric_fields(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def sandbox() -> Sandbox:
-    return default_sandbox()
+    return get_default_sandbox()
 
 
 def test_a_sober_judge_is_green() -> None:
@@ -266,7 +266,8 @@ def test_a_judge_that_believes_a_claim_is_red() -> None:
 
 def test_a_judge_that_passes_everything_is_red_in_every_way() -> None:
     found = audited(lambda request: verdicts(True, True, quote=shown(request).calls[:60]))
-    assert {"noop_scores", "claim_passes", "mutant_passes", "answer_ignored"} == {one.kind for one in found.faults}
+    expected = {"noop_scores", "claim_passes", "mutant_passes", "unguarded_change", "answer_ignored"}
+    assert {one.kind for one in found.faults} == expected
 
 
 def test_without_judge_or_reference_it_is_never_green() -> None:

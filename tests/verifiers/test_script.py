@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from synthesis.contracts import ReferenceCall, Reward, ScriptVerifier
 from synthesis.errors import FormatError
-from synthesis.formats.envscaler import scenario
+from synthesis.formats.envscaler import read_scenario
 from synthesis.formats.files import Entry
 from synthesis.formats.records import Failure, TaskRecord
-from synthesis.formats.verifier_record import find_script_problem, nest_former_fields, verifier_record
+from synthesis.formats.verifier_record import find_script_problem, nest_former_fields, serialize_verifier
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.call_sequences import Subject
@@ -104,9 +104,9 @@ def test_a_script_is_audited_as_checks_are(sandbox: Sandbox) -> None:
 def read(**changes: Any) -> TaskRecord | Failure:
     form = [{"name": "count", "type": "number"}]
     raw = {"env_id": "shop", "task_id": "t", "task": "Order tea.", "init_config": INITIAL, "answer_form": form}
-    raw |= {"expected_answer": {"count": 3}} | verifier_record(SCRIPT) | changes
+    raw |= {"expected_answer": {"count": 3}} | serialize_verifier(SCRIPT) | changes
     try:
-        return scenario(Entry("[0]", raw))
+        return read_scenario(Entry("[0]", raw))
     except FormatError as error:
         return Failure(place=error.place, reason=error.reason)
 
@@ -115,7 +115,7 @@ def test_a_record_spells_a_script_and_says_what_is_wrong_with_one() -> None:
     found = read()
     assert isinstance(found, TaskRecord)
     assert found.verifier == SCRIPT
-    spelled = verifier_record(SCRIPT)["verifier"]
+    spelled = serialize_verifier(SCRIPT)["verifier"]
     for changes, place, reason in [
         ({"verifier": spelled | {"source": "x = 1"}}, "source", "defines no function `verify(answer, expected"),
         ({"verifier": spelled | {"source": "def verify(a):\n  return 1"}}, "source", "takes answer, expected"),

@@ -18,14 +18,14 @@ from training.config import EvaluationJob
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.batches.models import Batch, Body, LLMCall
-from webapp.content_store import store
+from webapp.content_store import store_values
 from webapp.datasets.export.services import start_export
 from webapp.datasets.file_uploads import store_file
 from webapp.datasets.models import StoredFile
-from webapp.datasets.services import uploaded
+from webapp.datasets.services import create_file_dataset
 from webapp.edits import services
 from webapp.endpoints.models import Endpoint
-from webapp.environments.models import CheckerMeasure
+from webapp.environments.models import CheckerMeasure, EdgeJudgement, ToolEdge, Version
 from webapp.jobs.models import JobState
 from webapp.lists.models import SavedView
 from webapp.review.models import Remark, ReviewDecision, ReviewQueue
@@ -60,6 +60,12 @@ def a_forked_playground(run: Trajectory, owner: User) -> Playground:
     return play
 
 
+def an_edge(version: Version) -> ToolEdge:
+    """Of a graph of tools that was judged."""
+    EdgeJudgement.objects.create(version=version, model="a model", judged_at=timezone.now())
+    return ToolEdge.objects.create(version=version, kind="strong", source="look", target="read", parameter="key")
+
+
 def a_grouping() -> Grouping:
     """Of nothing, with its decision."""
     decision = Decision.objects.create(kind="grouping", words="Grouped no themes")
@@ -85,7 +91,7 @@ def a_batch() -> dict[str, Any]:
     batch = Batch.objects.create(name="a batch")
     item = batch.items.create(level="theme", path="a-theme", stage="discover")
     item.runs.create(stage="discover", state="kept")
-    [request] = store(Body, [{}])
+    [request] = store_values(Body, [{}])
     call = LLMCall.objects.create(
         key="0" * 64, batch=batch, path="a-theme", role="author", stage="plan", request=request
     )
@@ -167,7 +173,7 @@ def a_dataset() -> dict[str, Any]:
     """Of an uploaded file, frozen by its job; the file, and an export."""
     line = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]}'
     file = store_file(None, ContentFile(line, name="talks.jsonl"))
-    dataset = carry_out(uploaded(None, file))
+    dataset = carry_out(create_file_dataset(None, file))
     return {"dataset": dataset, "file": file, "export": start_export(None, dataset, "trl", "jsonl")[0]}
 
 
@@ -190,6 +196,7 @@ def objects() -> dict[str, Any]:
         "run": run,
         "version": version,
         "tool": version.tools.first() or version.tools.create(position=0, name="look", kind="query"),
+        "edge": an_edge(version),
         "check": run.revision.checks.get(position=0),
         "forked_play": a_forked_playground(run, owner),
         "play": Playground.objects.create(user=owner, version=version, now="2025-01-01T09:00:00+00:00"),
@@ -270,6 +277,8 @@ def environment_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:repair": {"pk": made["assessment"].pk, "number": 0},
         **{f"environments:{name}": {"pk": made["version"].pk} for name in ("version_run", "start_version_run")},
         "environments:checker": {"pk": made["measure"].pk},
+        "environments:add_edge": {"pk": made["version"].pk},
+        **{f"environments:{name}_edge": {"pk": made["edge"].pk} for name in ("remove", "restore")},
     }
 
 

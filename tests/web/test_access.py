@@ -22,7 +22,7 @@ from tests.web.addressed_rows import api_objects, objects, route_arguments
 from webapp.accounts.access import SCOPE_WORDS, SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
-from webapp.api import api, scope_of
+from webapp.api import api, find_scope
 
 API = "api"
 OPEN = {200, 302, 400, 404, 405, 409, 422, 503}
@@ -137,7 +137,7 @@ def api_routes() -> Iterator[tuple[Operation, str, str, str]]:
             plain = re.sub(r"{(\w+):\w+}", r"{\1}", path)
             for one in view.operations:
                 for method in one.methods:
-                    yield one, method, f"{bound.prefix}{plain}", scope_of(one) or ""
+                    yield one, method, f"{bound.prefix}{plain}", find_scope(one) or ""
 
 
 def api_address(name: str, path: str, known: dict[str, dict[str, Any]]) -> str:

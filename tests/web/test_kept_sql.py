@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed
 from webapp.accounts.models import User
-from webapp.database.kept_sql import COUNTED, EXISTS, VALUE, Given, KeptNumbers, KeptQuery, among
+from webapp.database.kept_sql import COUNTED, EXISTS, VALUE, Given, KeptNumbers, KeptQuery, filter_among
 from webapp.jobs.models import Job
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def test_values_and_lists_of_them() -> None:
     ada = pages_seed.person("operator")
     pks = [job(ada, title).pk for title in "abc"]
     titles = KeptQuery[str](
-        lambda: among(Job.objects.all(), "id", "pks").order_by("pk").values_list("title", flat=True)
+        lambda: filter_among(Job.objects.all(), "id", "pks").order_by("pk").values_list("title", flat=True)
     )
     assert titles.rows(pks=pks[1:]) == ["b", "c"]
     assert titles.rows(pks=[]) == []

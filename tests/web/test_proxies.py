@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from webapp.accounts.origin import client_address
-from webapp.asgi import behind
+from webapp.accounts.origin import get_client_address
+from webapp.asgi import trust_proxies
 
 PROXIES = ["10.0.0.0/8", "127.0.0.1/32"]
 
@@ -36,7 +36,7 @@ def test_a_forwarded_address_is_believed_of_a_named_proxy(
 
     headers = [(b"x-forwarded-for", forwarded.encode()), (b"x-forwarded-proto", b"https")]
     scope = {"type": "http", "scheme": "http", "client": (peer, 5), "headers": headers}
-    asyncio.run(behind(proxies, app)(scope, nothing, nothing))
+    asyncio.run(trust_proxies(proxies, app)(scope, nothing, nothing))
     assert seen == [known]
 
 
@@ -44,4 +44,4 @@ def test_a_forwarded_address_is_believed_of_a_named_proxy(
     ("peer", "known"), [("::ffff:10.0.0.1", "10.0.0.1"), ("2001:DB8::0:1", "2001:db8::1"), ("", "")]
 )
 def test_an_address_has_one_spelling(peer: str, known: str) -> None:
-    assert client_address(RequestFactory().get("/", REMOTE_ADDR=peer)) == known
+    assert get_client_address(RequestFactory().get("/", REMOTE_ADDR=peer)) == known

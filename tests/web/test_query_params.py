@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from django.http import QueryDict
 
-from webapp.query_params import LARGEST_ID, Params, whole_number
+from webapp.query_params import LARGEST_ID, Params, parse_whole_number
 
 
 def params(query: str) -> Params:
@@ -29,7 +29,7 @@ def test_a_choice_is_one_of_what_is_known() -> None:
     read = params("a=x&b=odd&c=")
     assert [read.choice(name, ("x", "y"), "y") for name in "abcd"] == ["x", "y", "y", "y"]
     assert read.unreadable == ["b"]
-    assert read.told({"b": "b is odd.", "c": "c is odd."}) == ["b is odd."]
+    assert read.list_messages({"b": "b is odd.", "c": "c is odd."}) == ["b is odd."]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_ids_fit_into_a_column() -> None:
     assert read.ids("list", 10) == [3, 9, 4]
     assert read.ids("list", 1) == [3]
     assert read.ids("none", 2) == []
-    assert whole_number("12", 13) is None
+    assert parse_whole_number("12", 13) is None
 
 
 def test_decimals_days_and_flags() -> None:

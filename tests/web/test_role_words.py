@@ -15,7 +15,7 @@ from webapp.accounts.models import Role
 from webapp.accounts.role_descriptions import describe_role, describe_roles, list_rights
 from webapp.batches.services import CAPPED_ROLES
 from webapp.labelling.rights import may_adjudicate
-from webapp.review.queues import may_edit
+from webapp.review.queues import can_edit
 from webapp.taxonomy.changes.rights import may_reshape
 
 YES = '<span class="good" aria-hidden="true">✓</span><span class="visually-hidden">yes</span>'
@@ -23,7 +23,7 @@ NO = '<span class="muted" aria-hidden="true">&ndash;</span><span class="visually
 
 
 def test_words_follow_from_the_rules_that_views_and_services_ask() -> None:
-    asked = {"adjudicate": may_adjudicate, "edit_queues": may_edit, "edit_tree": may_reshape}
+    asked = {"adjudicate": may_adjudicate, "edit_queues": can_edit, "edit_tree": may_reshape}
     assert set(asked) | {"spend"} == set(POWERS), "a power that no words are compared for"
     for role in Role.values:
         user = pages_seed.User(username=role, role=role)

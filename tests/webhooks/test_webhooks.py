@@ -19,7 +19,7 @@ from tests.fixtures import pages_seed
 from webapp.accounts.models import AuditEntry, Role
 from webapp.webhooks import jobs, services
 from webapp.webhooks.models import Delivery, Webhook
-from webapp.webhooks.signature import new_secret, signature
+from webapp.webhooks.signature import compute_signature, generate_secret
 
 pytestmark = pytest.mark.django_db
 
@@ -74,9 +74,9 @@ def due_now() -> None:
 def test_the_signature_is_that_of_the_standard() -> None:
     """The example of the specification's own libraries."""
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-    told = signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    told = compute_signature(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert told == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-    assert new_secret() != new_secret()
+    assert generate_secret() != generate_secret()
 
 
 def test_a_message_arrives_signed_and_once(listener: Listener, post: Callable[..., Any]) -> None:
@@ -87,12 +87,12 @@ def test_a_message_arrives_signed_and_once(listener: Listener, post: Callable[..
     row = Webhook.objects.get()
     assert secret not in row.sealed_secret
     post("test", row.pk)
-    assert jobs.send_due() == 1
-    assert jobs.send_due() == 0
+    assert jobs.send_due_deliveries() == 1
+    assert jobs.send_due_deliveries() == 0
     [(headers, body)] = listener.heard
     sent = json.loads(body)
     assert sent["type"] == "webhook.test"
-    expected = signature(secret, headers["webhook-id"], int(headers["webhook-timestamp"]), body)
+    expected = compute_signature(secret, headers["webhook-id"], int(headers["webhook-timestamp"]), body)
     assert headers["webhook-signature"] == expected
     told = Delivery.objects.get()
     assert (told.state, told.status, told.tries, told.public_id) == ("delivered", 204, 1, headers["webhook-id"])
@@ -105,9 +105,9 @@ def test_a_message_arrives_signed_and_once(listener: Listener, post: Callable[..
 def test_what_fails_is_tried_again_with_the_same_id(listener: Listener) -> None:
     services.create_webhook(None, "pager", listener.url)
     listener.answers = [(503, {"retry-after": "90"}), (302, {"location": "http://127.0.0.1:1/"}), (200, {})]
-    [told] = services.announce("training.alert.began", {"job": "ftjob-1"})
+    [told] = services.announce_event("training.alert.began", {"job": "ftjob-1"})
     for tries, state, said in ((1, "waiting", "HTTP 503: no"), (2, "waiting", "redirect"), (3, "delivered", "")):
-        jobs.send_due()
+        jobs.send_due_deliveries()
         told.refresh_from_db()
         assert (told.tries, told.state) == (tries, state)
         assert said in told.said
@@ -115,24 +115,24 @@ def test_what_fails_is_tried_again_with_the_same_id(listener: Listener) -> None:
             assert told.due_at > timezone.now() + timedelta(seconds=80)
         due_now()
     assert len({headers["webhook-id"] for headers, _ in listener.heard}) == 1
-    assert jobs.send_due() == 0
+    assert jobs.send_due_deliveries() == 0
 
 
 def test_an_address_that_never_answers_is_given_up(listener: Listener) -> None:
     row, _ = services.create_webhook(None, "pager", listener.url)
     listener.answers = [(500, {})]
-    services.announce("training.alert.began", {})
+    services.announce_event("training.alert.began", {})
     for _ in range(len(services.RESTS) + 2):
-        jobs.send_due()
+        jobs.send_due_deliveries()
         due_now()
     told = Delivery.objects.get()
     assert (told.state, told.tries) == ("failed", len(services.RESTS) + 1)
     listener.answers = [(410, {})]
-    services.announce("training.alert.began", {})
-    jobs.send_due()
+    services.announce_event("training.alert.began", {})
+    jobs.send_due_deliveries()
     row.refresh_from_db()
     assert "410" in row.off
-    assert services.announce("training.alert.began", {}) == []
+    assert services.announce_event("training.alert.began", {}) == []
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_an_address_inside_is_refused(url: str) -> None:
 
 def test_an_address_that_turns_inside_later_gets_nothing(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     row, _ = services.create_webhook(None, "pager", listener.url)
-    services.announce("training.alert.began", {})
+    services.announce_event("training.alert.began", {})
     Webhook.objects.filter(pk=row.pk).update(url="https://10.0.0.7/hook")
-    jobs.send_due()
+    jobs.send_due_deliveries()
     told = Delivery.objects.get()
     assert (told.state, told.status) == ("waiting", 0)
     assert "private network" in told.said
@@ -170,13 +170,13 @@ def test_messages_that_cannot_be_sent_keep_no_other_waiting(listener: Listener) 
     bad, _ = services.create_webhook(None, "bad", listener.url)
     for url in ("http://[::1/", "http://127.0.0.1:99999/", "http://127.0.0.1:1/x\x7f"):
         for _ in range(10):
-            services.announce("training.alert.began", {})
+            services.announce_event("training.alert.began", {})
         Webhook.objects.filter(pk=bad.pk).update(url=url)
     Webhook.objects.create(name="unreadable", url=listener.url, sealed_secret="no secret of this installation")
     services.create_webhook(None, "good", listener.url)
-    services.announce("training.alert.began", {"job": "ftjob-1"})
-    assert jobs.send_due() == 3, "one of each address, since two of them failed"
+    services.announce_event("training.alert.began", {"job": "ftjob-1"})
+    assert jobs.send_due_deliveries() == 3, "one of each address, since two of them failed"
     states = dict(Delivery.objects.order_by("webhook__name").values_list("webhook__name", "state"))
     assert states == {"bad": "waiting", "good": "delivered", "unreadable": "waiting"}
     assert Delivery.objects.filter(webhook=bad, tries=0).count() == 30
-    assert jobs.send_due() == 0, "all of a bad address wait as long as the one that failed"
+    assert jobs.send_due_deliveries() == 0, "all of a bad address wait as long as the one that failed"

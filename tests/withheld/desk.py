@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import AnswerField, ChecksVerifier, Program, Reference, ReferenceCall
-from synthesis.formats.answer_form import answer_text, field_checks
+from synthesis.formats.answer_form import build_field_checks, serialize_answer
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.runtime import encode_state
-from synthesis.starter import program_of
+from synthesis.starter import build_program
 from synthesis.verifiers.call_sequences import Subject
 from tests.verifier_fields import list_checks
 
@@ -81,8 +81,8 @@ DROPPED = check("'B-1' not in final_state['bookings']")
 BADGE = check("final_state['badges']['Olga Sokolova'] == 'given'")
 FORM = (AnswerField(name="room", type="id", description="The room that she has"),)
 EXPECTED = {"room": "R-2"}
-(ROOM,) = (made.source for made in field_checks(FORM, EXPECTED))
-ANSWERS = answer_text(EXPECTED)
+(ROOM,) = (made.source for made in build_field_checks(FORM, EXPECTED))
+ANSWERS = serialize_answer(EXPECTED)
 
 
 def call(tool: str, **arguments: Any) -> ReferenceCall:
@@ -111,7 +111,7 @@ def _described(name: str) -> str:
 
 
 def program() -> Program:
-    return program_of(environment())
+    return build_program(environment())
 
 
 def subject(*calls: ReferenceCall, checks: tuple[str, ...], answer: str = ANSWERS) -> Subject:

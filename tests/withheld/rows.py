@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import CheckRecord, Reference, ReferenceCall
-from synthesis.formats.answer_form import form_record
+from synthesis.formats.answer_form import serialize_form
 from synthesis.formats.records import TaskRecord
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.verifier_fields import nest_verifier
 from tests.withheld import desk
-from webapp.environments.services import program_of, save_environment
+from webapp.environments.services import build_program, save_environment
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.frames.services import frame_task
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
-from webapp.scenarios.withheld.services import withhold_from
+from webapp.scenarios.withheld.services import make_variants
 
 
 def make_task(
@@ -40,13 +40,13 @@ def make_task(
         "score_rule": "goals",
         "reference": Reference(calls=calls or (desk.LOOK, desk.BOOK), answer=desk.ANSWERS),
         "raw": {"env_id": "desk", "task_id": key, "init_config": desk.INITIAL, "task": "Olga needs R-2."}
-        | form_record(form, expected),
+        | serialize_form(form, expected),
     }
     record = TaskRecord(**nest_verifier(fields | changes))
-    row = import_task(default_sandbox(), record, version, program_of(version), "test").row
-    frame_task(default_sandbox(), row, None, audited=False)
+    row = import_task(get_default_sandbox(), record, version, build_program(version), "test").row
+    frame_task(get_default_sandbox(), row, None, audited=False)
     if audited:
-        audit_tasks(default_sandbox(), [row.pk])
+        audit_tasks(get_default_sandbox(), [row.pk])
     else:
         Task.objects.filter(pk=row.pk).update(audit_state="green")
     return Task.objects.get(pk=row.pk)
@@ -54,8 +54,8 @@ def make_task(
 
 def make_variant(parent: Task | None = None, *, audited: bool = False) -> Task:
     parent = parent or make_task()
-    done = withhold_from(default_sandbox(), [parent.pk])
+    done = make_variants(get_default_sandbox(), [parent.pk])
     assert (len(done.all), done.failed) == (1, []), done
     if audited:
-        audit_tasks(default_sandbox(), done.all)
+        audit_tasks(get_default_sandbox(), done.all)
     return Task.objects.select_related("current__scenario__version", "environment").get(pk=done.all[0])

@@ -11,8 +11,8 @@ from django.core.management import call_command
 from django.test import Client
 
 from synthesis.contracts import Withheld
-from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
-from synthesis.runtime import default_sandbox
+from synthesis.formats.answer_form import SUBMIT_ANSWER, serialize_answer
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.api import problem, program
 from tests.fixtures.llm import Request, Scripted, call, llm_server
 from tests.rollouts_web.support import endpoint_at, person
@@ -20,27 +20,27 @@ from tests.training_data.test_export import exported
 from tests.withheld import desk
 from tests.withheld.rows import make_task, make_variant
 from training.dataset import Split
-from webapp.datasets.choice.resolved import resolve
-from webapp.datasets.row_source import LeftOut, rows_of
-from webapp.datasets.selection import choice_of, tasks_of, trajectories_of
+from webapp.datasets.choice.resolved import resolve_selection
+from webapp.datasets.row_source import LeftOut, iter_selection_rows
+from webapp.datasets.selection import parse_selection, select_tasks, select_trajectories
 from webapp.edits.models import Edit, EditKind
-from webapp.edits.proposals import proposed_task
+from webapp.edits.proposals import propose_task
 from webapp.jobs import services as jobs
-from webapp.jobs.jobs import perform
+from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
-from webapp.scenarios.audits.services import audit_key
+from webapp.scenarios.audits.services import compute_audit_key
 from webapp.scenarios.models import Audit, Task
 from webapp.scenarios.playground import page as playground_page
 from webapp.scenarios.playground import services as playgrounds
 from webapp.scenarios.playground.live_episodes import CACHE
-from webapp.scenarios.queries import revision_diff
-from webapp.scenarios.reference_steps import executed_reference
-from webapp.scenarios.references import reference_of, withheld_of
-from webapp.scenarios.revision_record import same_record
-from webapp.scenarios.withheld.services import withhold_from
+from webapp.scenarios.queries import build_revision_diff
+from webapp.scenarios.reference_steps import execute_stored_reference
+from webapp.scenarios.references import find_reference, read_withheld
+from webapp.scenarios.revision_record import build_unchanged_record
+from webapp.scenarios.withheld.services import make_variants
 from webapp.trajectories.forks import services as forks
 from webapp.trajectories.models import Step, Trajectory
-from webapp.trajectories.rollouts.plans import task_of
+from webapp.trajectories.rollouts.plans import build_rollout_task
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
 
@@ -51,10 +51,10 @@ OFFERED = ["list_bookings", "drop_booking", "give_badge", "hand_badge"]
 
 @pytest.fixture(autouse=True)
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
     CACHE.clear()
-    playgrounds.program.cache_clear()
-    executed_reference.cache_clear()
+    playgrounds.load_program.cache_clear()
+    execute_stored_reference.cache_clear()
     yield
     CACHE.clear()
 
@@ -72,29 +72,29 @@ def test_a_variant_is_a_task_of_its_own_and_is_made_once() -> None:
         "goals",
         {},
     )
-    withheld = withheld_of(revision)
+    withheld = read_withheld(revision)
     assert withheld == Withheld(
         tool="book_room",
         solution={"calls": [desk.LOOK, desk.BOOK], "answer": desk.ANSWERS},  # type: ignore[arg-type]
     )
-    reference = reference_of(revision)
+    reference = find_reference(revision)
     assert reference is not None
-    assert (reference.calls, reference.answer) == ([], answer_text(MISSING))
-    record = same_record(revision)
+    assert (reference.calls, reference.answer) == ([], serialize_answer(MISSING))
+    record = build_unchanged_record(revision)
     assert ([field.name for field in record.answer_form], len(record.verifier.checks)) == (["room", "outcome"], 2)
     assert record.expected_answer == {"room": None, **MISSING}
-    assert same_record(revision).withheld == withheld
-    again = withhold_from(default_sandbox(), [parent.pk])
+    assert build_unchanged_record(revision).withheld == withheld
+    again = make_variants(get_default_sandbox(), [parent.pk])
     assert (again.made, again.unchanged, Task.objects.count()) == ([], [variant.pk], 2)
-    assert "Withheld" in dict(revision_diff(parent.current, revision))  # type: ignore[arg-type]
-    assert audit_key(revision, reference) != audit_key(parent.current, reference)  # type: ignore[arg-type]
+    assert "Withheld" in dict(build_revision_diff(parent.current, revision))  # type: ignore[arg-type]
+    assert compute_audit_key(revision, reference) != compute_audit_key(parent.current, reference)  # type: ignore[arg-type]
 
 
 def test_a_task_that_cannot_be_trusted_and_a_variant_have_none() -> None:
     weak = make_task(key="weak")
     Task.objects.filter(pk=weak.pk).update(audit_state="red")
     variant = make_variant()
-    done = withhold_from(default_sandbox(), [weak.pk, variant.pk])
+    done = make_variants(get_default_sandbox(), [weak.pk, variant.pk])
     assert done.all == []
     assert [line["reasons"] for line in done.unsuitable] == [
         ["its audit is not green, so nothing is known of which tools it needs"],
@@ -103,9 +103,9 @@ def test_a_task_that_cannot_be_trusted_and_a_variant_have_none() -> None:
 
 
 def carried_out(job_id: int) -> Job:
-    claimed = jobs.claim(job_id, "test")
+    claimed = jobs.claim_job(job_id, "test")
     assert claimed is not None
-    perform(claimed)
+    execute_job(claimed)
     return Job.objects.get(pk=job_id)
 
 
@@ -139,8 +139,8 @@ def test_an_attempt_neither_sees_nor_calls_it_and_neither_do_forks() -> None:
     tried = Step.objects.get(trajectory=row, tool="book_room")
     assert (tried.ok, tried.error_kind, tried.patch) == (False, "unknown_tool", [])
 
-    play = forks.begin(person(name="bob"), row, 1)
-    assert [tool.name for tool in playground_page.tools_of(play)] == OFFERED
+    play = forks.begin_fork(person(name="bob"), row, 1)
+    assert [tool.name for tool in playground_page.list_offered_tools(play)] == OFFERED
     assert playground_page.find_tool(play, "book_room") is None
     made = playgrounds.run_call(play, play.serial, "book_room", {"who": "Olga", "room": "R-2"}, "schema")
     assert (made.ok, (made.error or {})["kind"]) == (False, "unknown_tool")
@@ -149,7 +149,7 @@ def test_an_attempt_neither_sees_nor_calls_it_and_neither_do_forks() -> None:
     made = playgrounds.run_call(play, play.serial, "drop_booking", {"booking_id": "B-1"}, "schema")
     assert made.ok
     play.refresh_from_db()
-    mine = forks.finish(person(name="eve"), play, play.serial, answer_text(MISSING))
+    mine = forks.finish_fork(person(name="eve"), play, play.serial, serialize_answer(MISSING))
     assert (mine.outcome, mine.reward, Trajectory.objects.filter(revision=row.revision).count()) == ("failed", 0.0, 2)
 
 
@@ -177,18 +177,24 @@ def test_tasks_and_trajectories_to_learn_from_are_chosen_by_it_and_offer_the_res
     row, _ = attempted(variant, tries=False)
 
     def tasks(withheld: str) -> list[int]:
-        return sorted(tasks_of(choice_of({"withheld": withheld})).values_list("pk", flat=True))
+        return sorted(select_tasks(parse_selection({"withheld": withheld})).values_list("pk", flat=True))
 
     found = {name: tasks(name) for name in ("any", "none", "tool", "parameter", "")}
     mine = [variant.pk]
     assert found == {"any": mine, "none": [parent.pk], "tool": mine, "parameter": [], "": [parent.pk, variant.pk]}
     runs = {
-        name: list(trajectories_of(choice_of({"kind": "trajectories", "withheld": name})).values_list("pk", flat=True))
+        name: list(
+            select_trajectories(parse_selection({"kind": "trajectories", "withheld": name})).values_list(
+                "pk", flat=True
+            )
+        )
         for name in ("any", "none")
     }
     assert runs == {"any": [row.pk], "none": []}
     for kind, offered in (("tasks", OFFERED), ("trajectories", [*OFFERED, SUBMIT_ANSWER])):
-        (sourced,) = rows_of(resolve(choice_of({"kind": kind, "withheld": "any"}), Split(test_share=0)), LeftOut())
+        (sourced,) = iter_selection_rows(
+            resolve_selection(parse_selection({"kind": kind, "withheld": "any"}), Split(test_share=0)), LeftOut()
+        )
         assert [tool["name"] for tool in _tools(sourced.rows[0].trl())] == offered
     for form in ("trl", "sharegpt"):
         (record,), manifest = exported(shape={"format": form})
@@ -196,7 +202,7 @@ def test_tasks_and_trajectories_to_learn_from_are_chosen_by_it_and_offer_the_res
         assert "list_bookings" in json.dumps(record["tools"])
         assert [one["withheld"] for one in manifest["tasks"]] == ["book_room"]
     assert variant.current is not None
-    assert [tool.name for tool in task_of(variant.current).program.tools] == OFFERED
+    assert [tool.name for tool in build_rollout_task(variant.current).program.tools] == OFFERED
 
 
 def _tools(row: dict[str, Any]) -> list[dict[str, Any]]:
@@ -208,7 +214,7 @@ def _tools(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_an_edit_of_the_program_withholds_the_same() -> None:
     variant = make_variant()
-    proposed = proposed_task(Edit(kind=EditKind.PROGRAM), variant, desk.program())
+    proposed = propose_task(Edit(kind=EditKind.PROGRAM), variant, desk.program())
     assert [tool.name for tool in proposed.program.tools] == OFFERED
     assert proposed.record.withheld is not None
     assert proposed.record.withheld.name == "book_room"

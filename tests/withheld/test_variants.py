@@ -9,10 +9,10 @@ import pytest
 
 from synthesis.contracts import Program, Withheld
 from synthesis.errors import FormatError, InputError
-from synthesis.formats.envscaler import scenario
+from synthesis.formats.envscaler import read_scenario
 from synthesis.formats.files import Entry
-from synthesis.runtime import default_sandbox, offered, validate_arguments
-from synthesis.tasks.withheld import Unsuitable, WithheldVariant, withheld_form, withheld_variants
+from synthesis.runtime import get_default_sandbox, restrict_program, validate_arguments
+from synthesis.tasks.withheld import Unsuitable, WithheldVariant, build_withheld_form, iter_withheld_variants
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.call_sequences import Subject
@@ -25,14 +25,14 @@ NOTE = Withheld(tool="book_room", parameter="floor_note")
 
 def made(subject: Subject) -> tuple[dict[str, WithheldVariant], dict[str, str]]:
     """The variants by what they withhold, and the reasons of those that cannot be made."""
-    found = list(withheld_variants(default_sandbox(), subject))
+    found = list(iter_withheld_variants(get_default_sandbox(), subject))
     variants = {one.withheld.name: one for one in found if isinstance(one, WithheldVariant)}
     return variants, {one.name: one.reason for one in found if isinstance(one, Unsuitable)}
 
 
 def as_subject(subject: Subject, found: WithheldVariant, **changes: Any) -> Subject:
     fields = {
-        "program": offered(subject.program, found.withheld),
+        "program": restrict_program(subject.program, found.withheld),
         "answer_form": found.answer_form,
         "withheld": found.withheld,
         "checks": found.checks,
@@ -43,7 +43,7 @@ def as_subject(subject: Subject, found: WithheldVariant, **changes: Any) -> Subj
 
 
 def audited(subject: Subject, found: WithheldVariant, **changes: Any) -> TaskAudit:
-    return audit_task(default_sandbox(), as_subject(subject, found, **changes))
+    return audit_task(get_default_sandbox(), as_subject(subject, found, **changes))
 
 
 def test_a_needed_tool_and_a_needed_parameter_can_be_withheld() -> None:
@@ -63,14 +63,14 @@ def test_a_needed_tool_and_a_needed_parameter_can_be_withheld() -> None:
 
 
 def test_the_form_of_a_variant_has_an_outcome_and_no_field_that_must_be_filled() -> None:
-    form, expected = withheld_form(desk.FORM)
+    form, expected = build_withheld_form(desk.FORM)
     assert [(field.name, field.required) for field in form] == [("room", False), ("outcome", True)]
     assert expected == {"room": None, "outcome": "missing_tool"}
-    twice = withheld_form(form)
+    twice = build_withheld_form(form)
     assert (list(twice[1]), twice[1]["outcome_"]) == (["room", "outcome", "outcome_"], "missing_tool")
-    assert withheld_form(())[1] == {"outcome": "missing_tool"}
+    assert build_withheld_form(())[1] == {"outcome": "missing_tool"}
     with pytest.raises(InputError, match="20 fields"):
-        withheld_form([*desk.FORM] * 20)
+        build_withheld_form([*desk.FORM] * 20)
 
 
 def test_the_act_without_the_parameter_earns_less_even_with_the_right_outcome() -> None:
@@ -122,7 +122,7 @@ def test_a_weak_verifier_of_a_variant_is_red() -> None:
 
 
 def called(program: Program, tool: str, validation: Any = "schema", **arguments: Any) -> dict[str, Any]:
-    with default_sandbox().reset(program, desk.subject(checks=()).initial, validation=validation) as episode:
+    with get_default_sandbox().reset(program, desk.subject(checks=()).initial, validation=validation) as episode:
         done = episode.call(tool, arguments)
         assert (done.ok, done.patch) == (False, [])
         assert done.error is not None
@@ -131,7 +131,7 @@ def called(program: Program, tool: str, validation: Any = "schema", **arguments:
 
 @pytest.mark.parametrize("validation", ["schema", "source"])
 def test_a_withheld_tool_is_an_unknown_one(validation: Any) -> None:
-    program = offered(desk.program(), TOOL)
+    program = restrict_program(desk.program(), TOOL)
     told = called(program, "book_room", validation, who="Olga", room="R-2")
     unknown = called(program, "book_roof", validation, who="Olga", room="R-2")
     assert (told["kind"], told["message"]) == ("unknown_tool", unknown["message"].replace("roof", "room"))
@@ -139,18 +139,18 @@ def test_a_withheld_tool_is_an_unknown_one(validation: Any) -> None:
 
 @pytest.mark.parametrize("validation", ["schema", "source"])
 def test_a_withheld_parameter_is_an_unknown_one(validation: Any) -> None:
-    program = offered(desk.program(), NOTE)
+    program = restrict_program(desk.program(), NOTE)
     told = called(program, "book_room", validation, who="Olga", room="R-2", floor_note="x")
     unknown = called(program, "book_room", validation, who="Olga", room="R-2", floor_nope="x")
     assert told == {**unknown, "message": unknown["message"].replace("nope", "note")}
-    with default_sandbox().reset(program, None, validation=validation) as episode:
+    with get_default_sandbox().reset(program, None, validation=validation) as episode:
         assert episode.call("book_room", {"who": "Olga", "room": "R-2"}).ok
         with episode.fork() as copy:
             assert not copy.call("book_room", {"who": "Olga", "room": "R-2", "floor_note": "x"}).ok
 
 
 def test_nothing_that_an_agent_reads_names_what_is_withheld() -> None:
-    whole, narrow = desk.program(), offered(desk.program(), NOTE)
+    whole, narrow = desk.program(), restrict_program(desk.program(), NOTE)
     text = json.dumps([tool.model_dump(exclude={"withheld"}) for tool in narrow.tools])
     assert "floor_note" not in text
     assert "The room's number." in text
@@ -159,7 +159,7 @@ def test_nothing_that_an_agent_reads_names_what_is_withheld() -> None:
     (tool,) = [tool for tool in narrow.tools if tool.name == "book_room"]
     assert validate_arguments({"who": "a", "room": "b", "floor_note": "c"}, tool.parameters)
     assert Program.model_validate_json(narrow.model_dump_json()) == narrow
-    assert offered(whole, None) is whole
+    assert restrict_program(whole, None) is whole
 
 
 def test_a_parameter_that_its_tool_speaks_of_is_not_withheld() -> None:
@@ -175,6 +175,6 @@ def test_a_parameter_that_its_tool_speaks_of_is_not_withheld() -> None:
 def test_an_export_brings_what_is_withheld_back() -> None:
     raw: dict[str, Any] = {"env_id": "desk", "task_id": "t", "task": "Book it.", "init_config": {}}
     raw |= {"checklist_with_func": [], "withheld": NOTE.model_dump(mode="json")}
-    assert scenario(Entry("tasks[0]", raw)).withheld == NOTE
+    assert read_scenario(Entry("tasks[0]", raw)).withheld == NOTE
     with pytest.raises(FormatError, match=r"withheld\.tool"):
-        scenario(Entry("tasks[0]", raw | {"withheld": {"tool": ""}}))
+        read_scenario(Entry("tasks[0]", raw | {"withheld": {"tool": ""}}))

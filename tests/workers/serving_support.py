@@ -9,8 +9,8 @@ from django.core.files.storage import default_storage
 
 from tests.workers.worker_support import FINAL, WorkerProgram, operator, queued
 from webapp.accounts.models import User
-from webapp.endpoints.key_encryption import unseal
-from webapp.endpoints.served_models import served_endpoint
+from webapp.endpoints.key_encryption import decrypt_key
+from webapp.endpoints.served_models import find_served_endpoint
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
 from webapp.workers.models import Deployment
 from webapp.workers.serving import deployments
@@ -68,7 +68,7 @@ class ServingProgram(WorkerProgram):
 def served(job: TrainingJob, step: int | None = None, *, by: ServingProgram | None = None) -> tuple[Deployment, Any]:
     """A deployment that is ready, and its worker."""
     name = f"ft:{job.public_id}" + (f":step-{step}" if step else "")
-    row = deployments.start(operator(), name, deployments.ServeWish())
+    row = deployments.start_deployment(operator(), name, deployments.ServeWish())
     worker = by or ServingProgram()
     worker.claim()
     assert worker.beat().status_code == 204
@@ -77,6 +77,6 @@ def served(job: TrainingJob, step: int | None = None, *, by: ServingProgram | No
 
 
 def own_key() -> str:
-    row = served_endpoint()
+    row = find_served_endpoint()
     assert row is not None
-    return unseal(row.sealed_key)
+    return decrypt_key(row.sealed_key)

@@ -18,10 +18,10 @@ from trl.chat_template_utils import qwen3_training_chat_template
 
 from synthesis.contracts import Message, ToolCall
 from synthesis.llm import Endpoint
-from synthesis.llm.client import connect
+from synthesis.llm.client import connect_to_endpoint
 from tests.training.small import saved, written
 from training import chat_server, templates
-from training.chat_server import ChatModel, ChatServer, RefusedChat, handler_of
+from training.chat_server import ChatModel, ChatServer, RefusedChat, make_handler
 from training.policy import Generation
 
 pytestmark = pytest.mark.slow  # loads torch
@@ -55,7 +55,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
         ids = tuple(written(CALLS))
         return [Generation(ids=ids, logprobs=(0.0,) * len(ids), cut=False) for _ in sequences]
 
-    monkeypatch.setattr(chat_server, "continue_all", draw)
+    monkeypatch.setattr(chat_server, "continue_sequences", draw)
     return seen
 
 
@@ -108,10 +108,10 @@ def test_variables_of_the_template_switch_thinking_and_earlier_reasoning_is_seen
     seen: list[str] = []
 
     def render(*given: Any, **named: Any) -> str:
-        seen.append(templates.render(*given, **named))
+        seen.append(templates.render_conversation(*given, **named))
         return seen[-1]
 
-    monkeypatch.setattr(chat_server, "render", render)
+    monkeypatch.setattr(chat_server, "render_conversation", render)
     monkeypatch.setattr(model.tokenizer, "chat_template", qwen3_training_chat_template)
     monkeypatch.setattr(model, "window", 10_000)
     messages = [dict(one) for one in ASKED["messages"]]
@@ -133,14 +133,14 @@ def test_variables_of_the_template_switch_thinking_and_earlier_reasoning_is_seen
 
 async def _chat(url: str, key: str) -> Any:
     endpoint = Endpoint(name="own", base_url=f"{url}/v1", api_key=key)  # type: ignore[arg-type]
-    async with connect(endpoint) as connection:
+    async with connect_to_endpoint(endpoint) as connection:
         return await connection.chat("m").complete([Message(role="user", content="Hello")], max_tokens=3, temperature=1)
 
 
 def test_the_client_of_this_house_speaks_with_it_over_http(model: ChatModel, tmp_path: Path) -> None:
     import asyncio
 
-    with ChatServer(("127.0.0.1", 0), handler_of(model, "a-key")) as server:
+    with ChatServer(("127.0.0.1", 0), make_handler(model, "a-key")) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         assert httpx.get(f"{url}/health").status_code == 200
@@ -154,7 +154,7 @@ def test_the_client_of_this_house_speaks_with_it_over_http(model: ChatModel, tmp
 
 
 def test_connections_wait_while_the_server_accepts_none(model: ChatModel) -> None:
-    with ChatServer(("127.0.0.1", 0), handler_of(model, "")) as server, ExitStack() as held:
+    with ChatServer(("127.0.0.1", 0), make_handler(model, "")) as server, ExitStack() as held:
         for _ in range(64):
             held.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=5))
 

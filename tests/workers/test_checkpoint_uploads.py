@@ -25,9 +25,9 @@ from tests.workers.worker_support import (
     weights,
 )
 from webapp.claims import StaleClaim
-from webapp.disk import free_bytes
+from webapp.disk import count_free_bytes
 from webapp.errors import Conflict, NotFound, Unusable
-from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint
+from webapp.runs.checkpoint_files import find_last_checkpoint, find_model_checkpoint
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -95,7 +95,7 @@ def test_a_checkpoint_arrives_in_pieces_and_goes_on_after_a_break() -> None:
     for file in row.files.all():
         with default_storage.open(file.stored) as kept:
             assert kept.read() == files[file.path]
-    assert not list(checkpoint_uploads.incoming().glob(f"checkpoint-file-{row.files.first().pk}"))  # type: ignore[union-attr]
+    assert not list(checkpoint_uploads.open_incoming_folder().glob(f"checkpoint-file-{row.files.first().pk}"))  # type: ignore[union-attr]
     assert complete(job, row).pk == row.pk, "said again, it is answered alike"
     assert begin(job, files).state == CheckpointState.READY
     assert piece(job, row, "model.safetensors", 0, b"x") == len(content)
@@ -119,7 +119,7 @@ def test_bytes_that_are_not_those_announced_begin_anew() -> None:
 def test_uploads_left_open_are_bounded_by_number_and_by_the_disk(settings: Any) -> None:
     """The disk is this machine's own, which has room for one of two that take two thirds of what is free."""
     job, _, _ = claimed()
-    free = min(free_bytes(place) for place in (tempfile.gettempdir(), settings.ENVARIUM_HOME))
+    free = min(count_free_bytes(place) for place in (tempfile.gettempdir(), settings.ENVARIUM_HOME))
     room = (free >> 20) - settings.DISK_RESERVE_MIB
     half = [AnnouncedFile("model.safetensors", (room * 2 // 3) << 20, "0" * 64)]
     settings.TRAINING_CHECKPOINT_GIB = 1 << 20
@@ -142,12 +142,12 @@ def test_shards_stay_near_the_worker_and_their_manifest_is_taken() -> None:
     told = {"store": "s3://x", "place": f"{job.public_id}/checkpoint-2", "shards": []}
     files["shards.json"] = json.dumps(told).encode()
     row = upload(job, 2, files)
-    assert last_checkpoint(job) == row
+    assert find_last_checkpoint(job) == row
     with pytest.raises(Unusable):
         begin(job, {**files, "config.json": b"{}"}, 3, final=True)
     job.model = f"ft:{job.public_id}:step-2"
     with pytest.raises(InputError, match="kept in shards near its worker"):
-        model_checkpoint(job)
+        find_model_checkpoint(job)
 
 
 def test_a_pickle_under_another_name_is_not_taken() -> None:
@@ -265,7 +265,9 @@ def test_a_disk_that_was_cleared_begins_a_file_anew() -> None:
     files = checkpoint_files(2)
     row = begin(job, files)
     piece(job, row, "model.safetensors", 0, files["model.safetensors"][:50])
-    (checkpoint_uploads.incoming() / f"checkpoint-file-{row.files.get(path='model.safetensors').pk}").unlink()
+    (
+        checkpoint_uploads.open_incoming_folder() / f"checkpoint-file-{row.files.get(path='model.safetensors').pk}"
+    ).unlink()
     with pytest.raises(WrongOffset) as refused:
         piece(job, row, "model.safetensors", 50, files["model.safetensors"][50:])
     assert refused.value.facts == {"received": 0}

@@ -36,7 +36,7 @@ def over(job: TrainingJob) -> None:
 
 
 def end(job: TrainingJob, exit: str, message: str = "", **more: Any) -> TrainingJob:
-    claims.end(job.public_id, job.attempt, AttemptEnding(exit, message, **more))
+    claims.end_attempt(job.public_id, job.attempt, AttemptEnding(exit, message, **more))
     job.refresh_from_db()
     return job
 
@@ -52,7 +52,7 @@ def upload(job: TrainingJob, step: int, files: dict[str, bytes] | None = None, f
 
 def test_the_oldest_job_is_claimed_with_all_that_a_trainer_needs() -> None:
     first, second = queued(), queued()
-    told = claims.claim(a_worker(), API)
+    told = claims.claim_job(a_worker(), API)
     assert told is not None
     assert (told.job, told.attempt, told.seed) == (first.public_id, 1, 7)
     assert told.model.kind == "demo"
@@ -73,7 +73,7 @@ def test_the_oldest_job_is_claimed_with_all_that_a_trainer_needs() -> None:
 def test_two_workers_never_hold_one_job() -> None:
     jobs = [queued() for _ in range(3)]
     workers = [a_worker(f"w{number}") for number in range(8)]
-    found = at_once(*(lambda worker=worker: claims.claim(worker, API) for worker in workers))
+    found = at_once(*(lambda worker=worker: claims.claim_job(worker, API) for worker in workers))
     taken = [told.job for told in found if told is not None]
     assert sorted(taken) == sorted(job.public_id for job in jobs)
     assert TrainingAttempt.objects.count() == 3
@@ -87,30 +87,30 @@ def test_a_waiting_claim_gets_the_job_that_comes() -> None:
     def come() -> None:
         queued()
 
-    told, _ = at_once(lambda: claims.claim(worker, API, wait_s=20), come)
+    told, _ = at_once(lambda: claims.claim_job(worker, API, wait_s=20), come)
     assert told.attempt == 1
-    assert claims.claim(a_worker("other"), API, wait_s=0.2) is None
+    assert claims.claim_job(a_worker("other"), API, wait_s=0.2) is None
 
 
 def test_a_worker_takes_only_what_it_can_do() -> None:
     queued(engine="vllm")
-    assert claims.claim(a_worker(), API) is None
-    assert claims.claim(a_worker("fast", engines=["transformers", "vllm"]), API) is not None
+    assert claims.claim_job(a_worker(), API) is None
+    assert claims.claim_job(a_worker("fast", engines=["transformers", "vllm"]), API) is not None
     queued(model="small/model")
     a_worker("has-it", models=["small/model"])
-    assert claims.claim(a_worker("has-not"), API) is None
+    assert claims.claim_job(a_worker("has-not"), API) is None
     anywhere = a_worker("anywhere", models=["*"])
-    assert claims.claim(anywhere, API) is None, "who has it comes first"
-    told = claims.claim(a_worker("has-it", models=["small/model"]), API)
+    assert claims.claim_job(anywhere, API) is None, "who has it comes first"
+    told = claims.claim_job(a_worker("has-it", models=["small/model"]), API)
     assert told is not None
     assert told.model.kind == "named"
     # What lies nowhere is for those that may fetch any, and can say why one cannot be had.
     queued(model="nobody/knows")
-    assert claims.claim(a_worker("has-not"), API) is None
-    assert claims.claim(anywhere, API) is not None
+    assert claims.claim_job(a_worker("has-not"), API) is None
+    assert claims.claim_job(anywhere, API) is not None
     # Who has a model and not the engine keeps nobody from fetching it.
     queued(model="small/model", engine="vllm")
-    assert claims.claim(a_worker("fast", engines=["transformers", "vllm"], models=["*"]), API) is not None
+    assert claims.claim_job(a_worker("fast", engines=["transformers", "vllm"], models=["*"]), API) is not None
 
 
 def test_a_job_whose_model_is_gone_fails_in_words_and_the_next_one_is_claimed() -> None:
@@ -118,7 +118,7 @@ def test_a_job_whose_model_is_gone_fails_in_words_and_the_next_one_is_claimed() 
     gone = queued(model="after", after=source)
     unknown = queued(model="ft:ftjob-nothing")
     good = queued()
-    told = claims.claim(a_worker(), API)
+    told = claims.claim_job(a_worker(), API)
     assert told is not None
     assert told.job == good.public_id
     for job in (gone, unknown):
@@ -131,14 +131,14 @@ def test_a_heartbeat_renews_the_lease_and_brings_the_wish() -> None:
     job, told, worker = claimed()
     over(job)
     TrainingJob.objects.filter(pk=job.pk).update(wish="pause")
-    answer = claims.heartbeat(worker, {"memory_mib": 5, "gpus": []}, told.job, told.attempt, 3)
+    answer = claims.record_heartbeat(worker, {"memory_mib": 5, "gpus": []}, told.job, told.attempt, 3)
     assert (answer.wish, answer.stale) == ("pause", False)
-    assert claims.reap() == 0
+    assert claims.reap_jobs() == 0
     worker.refresh_from_db()
     assert worker.usage == {"memory_mib": 5, "gpus": [], "step": 3}
-    assert claims.heartbeat(worker, {}, told.job, told.attempt + 1).stale
-    assert claims.heartbeat(a_worker("other"), {}, told.job, told.attempt).stale
-    assert claims.heartbeat(worker, {}) == claims.HeartbeatAnswer()
+    assert claims.record_heartbeat(worker, {}, told.job, told.attempt + 1).stale
+    assert claims.record_heartbeat(a_worker("other"), {}, told.job, told.attempt).stale
+    assert claims.record_heartbeat(worker, {}) == claims.HeartbeatAnswer()
 
 
 def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
@@ -146,7 +146,7 @@ def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
     take(job, support.course(1, 4))
     upload(job, 2)
     over(job)
-    assert claims.reap() == 1
+    assert claims.reap_jobs() == 1
     job.refresh_from_db()
     assert (job.state, job.lost, job.worker) == (TrainingState.QUEUED, 1, "")
     assert job.attempts.get(number=1).state == AttemptEnd.LOST
@@ -156,7 +156,7 @@ def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
     files = support.checkpoint_files(5)
     zombie: list[Any] = [
         lambda: take(job, support.course(5, 6), number=1),
-        lambda: claims.end(job.public_id, 1, AttemptEnding("memory", "Out of memory.")),
+        lambda: claims.end_attempt(job.public_id, 1, AttemptEnding("memory", "Out of memory.")),
         lambda: checkpoint_uploads.begin_checkpoint(job.public_id, 1, 5, False, support.announced(files)),
     ]
     for act in zombie:
@@ -165,27 +165,27 @@ def test_a_silent_worker_loses_its_job_and_a_zombie_writes_nothing() -> None:
     assert list(MetricPoint.objects.values_list("pk", "value")) == before
     job.refresh_from_db()
     assert (job.state, job.error) == (TrainingState.RUNNING, "")
-    assert claims.heartbeat(worker, {}, job.public_id, 1).stale
+    assert claims.record_heartbeat(worker, {}, job.public_id, 1).stale
 
 
 def test_a_worker_that_comes_back_holds_its_job_again_if_nobody_took_it() -> None:
     """The site was away for longer than the lease, and the trainer went on."""
     for back in (
         lambda job, worker: take(job, support.course(5, 6)),
-        lambda job, worker: claims.heartbeat(worker, {}, job.public_id, 1),
+        lambda job, worker: claims.record_heartbeat(worker, {}, job.public_id, 1),
     ):
         job, _, worker = claimed()
         take(job, support.course(1, 4))
         over(job)
-        assert claims.reap() == 1
+        assert claims.reap_jobs() == 1
         back(job, worker)
         job.refresh_from_db()
         assert (job.state, job.attempt, job.lost, job.worker) == (TrainingState.RUNNING, 1, 0, worker.public_id)
         assert job.attempts.get().state == AttemptEnd.RUNNING
-        assert not claims.heartbeat(worker, {}, job.public_id, 1).stale
-        assert claims.reap() == 0
-        claims.goodbye(worker)
-        assert claims.heartbeat(worker, {}, job.public_id, 1).stale
+        assert not claims.record_heartbeat(worker, {}, job.public_id, 1).stale
+        assert claims.reap_jobs() == 0
+        claims.end_worker(worker)
+        assert claims.record_heartbeat(worker, {}, job.public_id, 1).stale
         TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.CANCELLED)
 
 
@@ -195,7 +195,7 @@ def test_a_late_end_and_the_reaper_do_not_both_move_the_job() -> None:
     for _ in range(5):
         job, _, _ = claimed()
         over(job)
-        ended, _ = at_once(lambda job=job: end(job, "memory", "Out of memory."), claims.reap)
+        ended, _ = at_once(lambda job=job: end(job, "memory", "Out of memory."), claims.reap_jobs)
         job.refresh_from_db()
         assert not isinstance(ended, Exception)
         assert (job.state, job.lost, job.error_code) == (TrainingState.FAILED, 0, "memory")
@@ -207,19 +207,19 @@ def test_a_job_that_is_lost_again_and_again_fails_unless_it_gets_on() -> None:
     for number in range(1, transitions.TRIES + 1):
         job, _, _ = claimed(job)
         over(job)
-        claims.reap()
+        claims.reap_jobs()
         job.refresh_from_db()
         assert (job.state, job.lost) == (TrainingState.QUEUED, number)
     job, _, _ = claimed(job)
     upload(job, 1)  # it got on
     over(job)
-    claims.reap()
+    claims.reap_jobs()
     job.refresh_from_db()
     assert (job.state, job.lost) == (TrainingState.QUEUED, 1)
     for _ in range(transitions.TRIES):
         job, _, _ = claimed(job)
         over(job)
-        claims.reap()
+        claims.reap_jobs()
     job.refresh_from_db()
     assert (job.state, job.error_code) == (TrainingState.FAILED, "worker_lost")
     assert job.finished_at
@@ -307,7 +307,7 @@ def test_a_trainer_that_crashes_again_and_again_fails_the_job() -> None:
         if number:  # from the second time on it rests before it is tried again
             assert job.lease_until is not None
             assert 0 < (job.lease_until - timezone.now()).total_seconds() <= transitions.LONGEST_REST_SECONDS
-            assert claims.claim(worker, API) is None
+            assert claims.claim_job(worker, API) is None
     job, _, _ = claimed(job)
     end(job, "crashed", "Ended by signal 9.", code="crashed")
     assert (job.state, job.error_code, job.error) == (TrainingState.FAILED, "crashed", "Ended by signal 9.")
@@ -319,19 +319,19 @@ def test_a_worker_that_comes_back_before_another_took_its_job_goes_on() -> None:
     take(job, support.course(1, 3))
     other = a_worker("other")
     over(job)
-    claims.reap()
-    assert claims.heartbeat(other, {}, told.job, told.attempt).stale
+    claims.reap_jobs()
+    assert claims.record_heartbeat(other, {}, told.job, told.attempt).stale
     job.refresh_from_db()
     assert job.state == TrainingState.QUEUED, "another worker's beat does not take it"
-    assert not claims.heartbeat(worker, {}, told.job, told.attempt).stale
+    assert not claims.record_heartbeat(worker, {}, told.job, told.attempt).stale
     assert take(job, support.course(4, 5, steps_from=4)) == 6
     job.refresh_from_db()
     assert (job.state, job.attempt, job.lost, job.worker) == (TrainingState.RUNNING, 1, 0, worker.public_id)
-    assert claims.claim(other, API) is None
+    assert claims.claim_job(other, API) is None
     over(job)
-    claims.reap()
+    claims.reap_jobs()
     assert take(job, support.course(6, 6, steps_from=6)) == 7, "what it sends says as much as a beat"
-    claims.goodbye(worker)
+    claims.end_worker(worker)
     with pytest.raises(StaleClaim):
         take(job, support.course(7, 7, steps_from=7))
 
@@ -341,11 +341,11 @@ def test_a_worker_that_comes_back_and_one_that_claims_do_not_both_hold_the_job()
     for _ in range(5):
         job, told, worker = claimed()
         over(job)
-        claims.reap()
+        claims.reap_jobs()
         other = a_worker("other")
         beat, got = at_once(
-            lambda told=told, worker=worker: claims.heartbeat(worker, {}, told.job, told.attempt),
-            lambda other=other: claims.claim(other, API),
+            lambda told=told, worker=worker: claims.record_heartbeat(worker, {}, told.job, told.attempt),
+            lambda other=other: claims.claim_job(other, API),
         )
         job.refresh_from_db()
         assert beat.stale == (got is not None)
@@ -359,7 +359,7 @@ def test_a_lost_job_keeps_the_wish_of_its_person() -> None:
     for job, wish in ((paused, "pause"), (cancelled, "cancel")):
         TrainingJob.objects.filter(pk=job.pk).update(wish=wish)
         over(job)
-    assert claims.reap() == 2
+    assert claims.reap_jobs() == 2
     paused.refresh_from_db()
     cancelled.refresh_from_db()
     assert (paused.state, cancelled.state) == (TrainingState.PAUSED, TrainingState.CANCELLED)
@@ -367,11 +367,11 @@ def test_a_lost_job_keeps_the_wish_of_its_person() -> None:
 
 def test_goodbye_gives_back_what_is_held_and_a_claim_whose_answer_was_lost_costs_nothing() -> None:
     job, _, worker = claimed()
-    claims.goodbye(worker)
+    claims.end_worker(worker)
     job.refresh_from_db()
     assert (job.state, job.lost) == (TrainingState.QUEUED, 0)
-    told = claims.claim(worker, API)
-    again = claims.claim(worker, API)  # the answer never arrived
+    told = claims.claim_job(worker, API)
+    again = claims.claim_job(worker, API)  # the answer never arrived
     assert told is not None
     assert again is not None
     assert (told.attempt, again.attempt) == (2, 3)
@@ -393,4 +393,4 @@ def test_a_worker_that_begins_again_takes_its_row_over() -> None:
     assert a_worker("box", other, host="h", pid=11, was=first.public_id).pk != first.pk
     assert a_worker("box", other, host="h", pid=4).created_by == other
     with pytest.raises(UnknownWorker):
-        registration.worker_of(first.public_id, other)
+        registration.get_own_worker(first.public_id, other)

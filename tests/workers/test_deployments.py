@@ -18,8 +18,8 @@ from tests.workers.serving_support import ADAPTERS, ServingProgram, checkpoint, 
 from tests.workers.worker_support import FINAL, claimed, operator
 from webapp.accounts.models import Role
 from webapp.endpoints import services
-from webapp.endpoints.queries import choices, find_choice
-from webapp.endpoints.served_models import served_endpoint
+from webapp.endpoints.queries import find_choice, list_model_choices
+from webapp.endpoints.served_models import find_served_endpoint
 from webapp.errors import Conflict
 from webapp.runs.models import Checkpoint
 from webapp.workers import retention
@@ -38,10 +38,10 @@ def test_a_served_checkpoint_is_a_model_to_choose_until_it_is_stopped(settings: 
     row, worker = served(job, 2)
     assert (row.state, row.worker_name, row.engine) == ("ready", "server-1", "transformers 5")
     assert {file["path"] for file in worker.told["files"]} == set(FINAL)
-    endpoint = served_endpoint()
+    endpoint = find_served_endpoint()
     assert endpoint is not None
-    assert [choice.model for choice in choices()] == [f"ft:{job.public_id}:step-2"]
-    opened = services.opened(endpoint)
+    assert [choice.model for choice in list_model_choices()] == [f"ft:{job.public_id}:step-2"]
+    opened = services.open_endpoint(endpoint)
     assert opened.base_url == "http://web:8000/api/v1/serving/v1", "wherever this site is just now"
     assert len(opened.api_key.get_secret_value()) > 40
     assert "stream" in opened.left_out[row.model]
@@ -54,8 +54,8 @@ def test_a_served_checkpoint_is_a_model_to_choose_until_it_is_stopped(settings: 
     ):
         with pytest.raises(InputError, match="this site itself"):
             change()
-    deployments.stop(operator(), row.public_id)
-    assert choices() == []
+    deployments.stop_deployment(operator(), row.public_id)
+    assert list_model_choices() == []
     assert worker.beat().status_code == 409
     assert job.events.latest("pk").message.startswith(f"{row.model} is served no more")
 
@@ -71,16 +71,16 @@ def test_what_cannot_be_served_is_refused_and_what_is_served_is_kept() -> None:
         ("gpt", "name ft:JOB"),
     ):
         with pytest.raises(InputError, match=words):
-            deployments.start(user, model, deployments.ServeWish())
-    assert [choice.step for choice in deployments.choices_of(job)] == [None, 2]
-    first = deployments.start(user, f"ft:{job.public_id}:step-2", deployments.ServeWish())
+            deployments.start_deployment(user, model, deployments.ServeWish())
+    assert [choice.step for choice in deployments.list_served_choices(job)] == [None, 2]
+    first = deployments.start_deployment(user, f"ft:{job.public_id}:step-2", deployments.ServeWish())
     with pytest.raises(Conflict, match="served already"):
-        deployments.start(user, first.model, deployments.ServeWish())
+        deployments.start_deployment(user, first.model, deployments.ServeWish())
     for step in range(5, 9):
         checkpoint(job, step)
     retention.prune_checkpoints(job)
     assert Checkpoint.objects.get(job=job, step=2).state == "ready"
-    deployments.stop(user, first.public_id)
+    deployments.stop_deployment(user, first.public_id)
     retention.prune_checkpoints(job)
     assert Checkpoint.objects.get(job=job, step=2).state == "deleted"
 
@@ -94,13 +94,13 @@ def test_a_lost_worker_is_noticed_comes_back_or_is_replaced() -> None:
 
     def silence() -> Deployment:
         Deployment.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        assert deployment_claims.reap() == 1
+        assert deployment_claims.reap_deployments() == 1
         row.refresh_from_db()
         return row
 
     assert (silence().state, row.shown_state) == ("starting", "away")
     assert "was not heard of for" in row.reason
-    assert find_choice(f"{served_endpoint().pk}/{row.model}"), "it is about to be again"  # type: ignore[union-attr]
+    assert find_choice(f"{find_served_endpoint().pk}/{row.model}"), "it is about to be again"  # type: ignore[union-attr]
     assert anna.beat().status_code == 204, "nobody else has claimed it"
     row.refresh_from_db()
     assert (row.state, row.attempt, row.reason) == ("ready", 1, "")
@@ -118,13 +118,13 @@ def test_a_lost_worker_is_noticed_comes_back_or_is_replaced() -> None:
     row.refresh_from_db()
     assert row.state == "failed"
     assert "6th time in a row" in row.reason
-    assert choices() == []
+    assert list_model_choices() == []
 
 
 @pytest.mark.django_db
 def test_a_server_that_cannot_start_says_why_and_serving_workers_train_nothing() -> None:
     job = trained()
-    deployments.start(operator(), f"ft:{job.public_id}", deployments.ServeWish(context=512))
+    deployments.start_deployment(operator(), f"ft:{job.public_id}", deployments.ServeWish(context=512))
     worker = ServingProgram()
     assert worker.claim()["context"] == 512
     end = {"ending": "failed", "message": "Out of memory.", "log": "loading\nCUDA out of memory"}
@@ -221,7 +221,7 @@ class TestAsked:
         threads = [self.asked(row.model, answers) for _ in range(2)]
         assert worker.take(5)
         Deployment.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-        deployment_claims.reap()
+        deployment_claims.reap_deployments()
         for thread in threads:
             thread.join(10)
         for answer in answers:
@@ -241,5 +241,5 @@ class TestAsked:
         assert problem(own.post(at, {**asked, "model": "ft:other"}), 404)["error"]["code"] == "model_not_served"
         assert problem(own.post(at, {**asked, "stream": True}), 422)["error"]["param"] == "stream"
         assert problem(own.get("/endpoints"), 401), "the key opens nothing else"
-        deployments.stop(None, row.public_id)
+        deployments.stop_deployment(None, row.public_id)
         assert problem(own.post(at, asked), 404)

@@ -28,8 +28,8 @@ def test_hours_count_over_all_attempts() -> None:
     job, told, _ = claimed(job)
     assert told.attempt == 2
     assert told.spent_s == pytest.approx(2 * 3600, abs=5)
-    claims.end(job.public_id, job.attempt, AttemptEnding("out_of_time"))
+    claims.end_attempt(job.public_id, job.attempt, AttemptEnding("out_of_time"))
     TrainingAttempt.objects.filter(number=2).update(started_at=timezone.now() - timedelta(minutes=61))
     with pytest.raises(InputError, match=r"^hours: the attempts of this job have taken 3\.0 of its 3 hours"):
-        control.resume(job, job.created_by)
-    assert control.resume(job, job.created_by, hours=4).state == TrainingState.QUEUED
+        control.resume_job(job, job.created_by)
+    assert control.resume_job(job, job.created_by, hours=4).state == TrainingState.QUEUED

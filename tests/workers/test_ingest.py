@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from tests.workers.worker_support import RECORDS, at_once, claimed, course, event, take, values
 from training.metrics import Position as Place
-from training.metrics import Writer, read
+from training.metrics import Writer, read_records
 from webapp.claims import StaleClaim
 from webapp.errors import Unusable
 from webapp.runs import transitions
-from webapp.runs.curves.series import series as curves
+from webapp.runs.curves.series import load_series as curves
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 def again(job: TrainingJob, from_step: int) -> TrainingJob:
     """The next attempt, that goes on from a checkpoint of this step."""
     attempt = TrainingAttempt.objects.get(job=job, number=job.attempt)
-    transitions.lose(job, attempt, "The worker was lost.")
+    transitions.lose_attempt(job, attempt, "The worker was lost.")
     if from_step:
         Checkpoint.objects.create(job=job, attempt=job.attempt, step=from_step, state=CheckpointState.READY)
     return claimed(job)[0]
@@ -57,7 +57,7 @@ def test_what_a_trainer_writes_arrives(tmp_path: Any) -> None:
         writer.values(2, {"reward": 0.5, "tokens_per_s": 100.0, "step_s": 9.0, "rollout_s": 3.0})
         writer.event(2, "warn", "2 of 8 attempts were lost", lost=2)
         writer.event(2, "warn", "Programs ended 3 of 8 attempts", program_errors=3)
-    records, _ = read(tmp_path / "record.jsonl", Place())
+    records, _ = read_records(tmp_path / "record.jsonl", Place())
     assert ingest.take_records(job.public_id, 1, records) == 7
     assert series(job) == [(1, 0.25), (2, 0.5)]
     assert series(job, "loss") == [(1, None)]
@@ -121,8 +121,8 @@ def test_an_attempt_that_is_lost_while_it_sends_leaves_whole_batches() -> None:
 
     def lose() -> None:
         with transaction.atomic():
-            held, attempt = claims.held(job.public_id, 1, lock=True)
-            transitions.lose(held, attempt, "Lost.")
+            held, attempt = claims.require_attempt(job.public_id, 1, lock=True)
+            transitions.lose_attempt(held, attempt, "Lost.")
 
     sent, _ = at_once(send, lose)
     assert sent == 201 or sent.code == "stale_attempt"
@@ -254,8 +254,8 @@ def test_a_job_has_a_bounded_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_absurd_paces_do_not_overflow_the_count_of_tokens() -> None:
-    assert ingest.trained_tokens([(1, "tokens_per_s", 1e308), (1, "step_s", 1e308)]) == 10**15
-    assert ingest.trained_tokens([(1, "tokens_per_s", -5.0), (1, "step_s", 1.0), (2, "step_s", None)]) == 0
+    assert ingest.count_trained_tokens([(1, "tokens_per_s", 1e308), (1, "step_s", 1e308)]) == 10**15
+    assert ingest.count_trained_tokens([(1, "tokens_per_s", -5.0), (1, "step_s", 1.0), (2, "step_s", None)]) == 0
 
 
 def test_an_ended_job_takes_no_more() -> None:

@@ -12,10 +12,10 @@ from pydantic import SecretStr
 
 from synthesis.contracts import Attempt
 from synthesis.llm import Endpoint as LLMEndpoint
-from synthesis.llm.client import connect
+from synthesis.llm.client import connect_to_endpoint
 from synthesis.rollout import Plan, run_attempts
 from synthesis.rollout.reference import ReferencePolicy
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures import runs_seed
 from tests.fixtures.api import token_of
 from tests.fixtures.llm import llm_server
@@ -26,15 +26,15 @@ from tests.workers.worker_support import operator, queued
 from webapp.endpoints.models import Endpoint
 from webapp.runs.models import JudgeReply, RolloutFile, TrainingJob
 from webapp.scenarios.models import TaskRevision
-from webapp.scenarios.references import as_reference, reference_of
-from webapp.trajectories.rollouts.plans import task_of
+from webapp.scenarios.references import find_reference, to_reference
+from webapp.trajectories.rollouts.plans import build_rollout_task
 
 CRITERIA = ("Ada's box is open.",)
 
 
 @pytest.fixture
 def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.jobs.services.wake", lambda job_id, queue: None)
+    monkeypatch.setattr("webapp.jobs.services.wake_job", lambda job_id, queue: None)
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def revision() -> Any:
 
 def attempted(revision: TaskRevision, judge: dict[str, str], token: str, count: int = 1) -> list[Attempt]:
     """Attempts that do what the reference does, as a worker makes them."""
-    known = reference_of(revision)
+    known = find_reference(revision)
     assert known is not None
-    policy = ReferencePolicy(as_reference(known))
-    task = task_of(revision)
+    policy = ReferencePolicy(to_reference(known))
+    task = build_rollout_task(revision)
 
     async def made() -> list[Attempt]:
         endpoint = LLMEndpoint(
@@ -58,10 +58,10 @@ def attempted(revision: TaskRevision, judge: dict[str, str], token: str, count: 
             max_retries=0,
             left_out={judge["model"]: {"stream": ""}},
         )
-        async with connect(endpoint) as connection:
+        async with connect_to_endpoint(endpoint) as connection:
             plans = [Plan(task, policy, ordinal=at, judge=connection.chat(judge["model"])) for at in range(count)]
             # One after another: what is asked twice at the same time is asked twice.
-            return [one for plan in plans async for one in run_attempts(default_sandbox(), [plan])]
+            return [one for plan in plans async for one in run_attempts(get_default_sandbox(), [plan])]
 
     return asyncio.run(made())
 

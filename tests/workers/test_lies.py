@@ -37,9 +37,9 @@ from training.config import EvaluationJob
 from webapp.claims import StaleClaim
 from webapp.errors import Conflict, Unusable
 from webapp.runs import control
-from webapp.runs.checkpoint_files import named_checkpoint
-from webapp.runs.curves.series import series
-from webapp.runs.evaluations.results import results_of
+from webapp.runs.checkpoint_files import find_named_checkpoint
+from webapp.runs.curves.series import load_series
+from webapp.runs.evaluations.results import get_results
 from webapp.runs.models import RolloutFile, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.rollouts import verification
 from webapp.runs.transitions import NOT_TRUE, AttemptEnding
@@ -108,6 +108,13 @@ LIES: dict[str, tuple[Callable[[], Lines], str]] = {
         lambda: changed(1, attempt=attempt(0.5, outcome="solved")), "line 2: is told to be solved",
     ),
     "tokens that nobody drew": (lambda: changed(0, drawn=[[0, 4]]), "line 1: names 9 tokens of the agent, 4 of which"),
+    "more tokens than the job lets an agent draw": (
+        lambda: changed(0, tokens=32_769), "line 1: names 32,769 tokens of the agent; the job lets it draw 32,768",
+    ),
+    "more turns than an agent has": (
+        lambda: changed(0, attempt=attempt(1.0, messages=[{"role": "assistant", "content": "On."}] * 9)),
+        "line 1: holds 9 turns of the agent; at this step it has 8",
+    ),
     "another horizon": (lambda: changed(0, horizon=30), "line 1: had 30 turns; at this step an agent has 8"),
     "failures that are told as lost": (
         lambda: step_lines(1.0, None, None, None), "3 of 4 attempts were lost or cannot be read, more than the 50%",
@@ -136,6 +143,9 @@ LIES: dict[str, tuple[Callable[[], Lines], str]] = {
     "failures that cannot be read": (
         lambda: [step_lines()[0], *[{"surprise": 1}] * 3], "3 of 4 attempts were lost or cannot be read",
     ),
+    "a failure that cannot be read, in place": (
+        lambda: [step_lines()[0], *[{"surprise": 1}] * 3], "cannot be read: rollouts of step 2, line 2: is no attempt",
+    ),
 }  # fmt: skip
 
 
@@ -160,6 +170,8 @@ def test_attempts_that_cannot_be_tied_to_the_dataset_are_refused_with_their_plac
         (1, {"check/0123456789abcdef.1/success": 1.0}, "the verifier '0123456789abcdef', which no row"),
         (1, {"evaluation/success": 1.5}, "tells 'evaluation/success' = 1.5; a share is 0 to 1"),
         (1, {"infra_error_share": -0.1}, "tells 'infra_error_share' = -0.1; a share is 0 to 1"),
+        (1, {"user_fault": 3.0}, "tells 'user_fault' = 3; a share is 0 to 1"),
+        (1, {"outcome/solved": -1.0}, "tells 'outcome/solved' = -1; a share is 0 to 1"),
         (1, {"evaluation/environment/made-up/success": 1.0}, "the environment 'made-up', which no row"),
     ],
 )
@@ -177,7 +189,7 @@ def test_numbers_without_attempts_stay_unverified_and_a_sample_that_is_executed_
     rollouts(job, blob(step_lines()), step=2)
 
     def unverified(name: str) -> int:
-        return sum(bucket.unverified for bucket in series(job, [name])[name].buckets)
+        return sum(bucket.unverified for bucket in load_series(job, [name])[name].buckets)
 
     assert [unverified(name) for name in ("reward", "loss", "evaluation/success")] == [2, 0, 1]
     RolloutFile.objects.update(verified=2)
@@ -214,14 +226,14 @@ def test_times_of_the_future_are_those_at_which_they_came(job: TrainingJob) -> N
 
 def test_attempts_that_nobody_can_execute_again_verify_nothing(job: TrainingJob, settings: Any) -> None:
     rollouts(job, blob(step_lines()), step=2)
-    verification.verify(object(), job.pk, lambda *_: None)  # type: ignore[arg-type] - no program runs
+    verification.verify_waiting_files(object(), job.pk, lambda *_: None)  # type: ignore[arg-type] - no program runs
     file = RolloutFile.objects.get()
     assert (file.verified, file.unclear) == (0, 4)
     assert "stay unverified" in TrainingEvent.objects.get(job=job, kind="no_task").message
 
 
 def ended(job: TrainingJob, message: str = "", **result: Any) -> TrainingJob:
-    claims.end(job.public_id, job.attempt, AttemptEnding("done", message, result=result or None))
+    claims.end_attempt(job.public_id, job.attempt, AttemptEnding("done", message, result=result or None))
     job.refresh_from_db()
     return job
 
@@ -275,11 +287,11 @@ def test_a_model_of_a_worker_that_is_not_believed_is_given_out_once_a_person_say
     TrainingJob.objects.filter(pk=job.pk).update(doubt="Nothing of it is true.")
     job.refresh_from_db()
     with pytest.raises(Exception, match="its models are not given out"):
-        named_checkpoint(f"ft:{job.public_id}")
-    control.resume(job, operator())
+        find_named_checkpoint(f"ft:{job.public_id}")
+    control.resume_job(job, operator())
     job.refresh_from_db()
     assert (job.state, job.doubt) == (TrainingState.SUCCEEDED, "")
-    assert named_checkpoint(f"ft:{job.public_id}") is not None
+    assert find_named_checkpoint(f"ft:{job.public_id}") is not None
 
 
 def model(shapes: dict[str, list[int]] | None = None, content: bytes = b"", config: bytes = CONFIG) -> dict[str, bytes]:
@@ -355,7 +367,7 @@ def test_an_evaluation_of_made_up_rows_does_not_succeed() -> None:
     ended(job)
     assert job.state == TrainingState.PAUSED
     assert "1 of its 2 reports are here" in job.doubt
-    assert results_of(job).horizons[0].attempts == 3
+    assert get_results(job).horizons[0].attempts == 3
 
 
 def test_rows_that_are_held_out_are_not_learnt_from() -> None:

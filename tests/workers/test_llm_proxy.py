@@ -14,7 +14,7 @@ from tests.fixtures.llm import call, llm_server, raw, say
 from tests.workers.test_worker_api import at, claim
 from tests.workers.worker_support import WorkerProgram, operator, queued
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.services import opened
+from webapp.endpoints.services import open_endpoint
 from webapp.runs.models import (
     TrainingJob,
 )
@@ -139,7 +139,7 @@ def test_a_connection_closes_once_its_endpoint_has_changed_and_when_the_process_
         row = user_job(server).user_endpoint
         loop, sessions = llm_proxy.Loop(), []
         for _ in range(2):
-            loop.ask(row, opened(row), {"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
+            loop.ask(row, open_endpoint(row), {"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
             sessions.append(loop._opened[row.pk][1]._transport.inner._session)
             row.save()
         assert [session.closed for session in sessions] == [True, False]

@@ -16,7 +16,8 @@ from tests.workers.worker_support import API, attempt, claimed, learning, line, 
 from webapp.accounts.models import AuditEntry
 from webapp.claims import StaleClaim
 from webapp.runs import control
-from webapp.runs.curves.marks import marks_of
+from webapp.runs.curves.marks import list_marks
+from webapp.runs.curves.series import load_series
 from webapp.runs.models import MetricPoint, RolloutFile, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.transitions import AttemptEnding
 from webapp.workers import claims, llm_proxy, rollout_uploads
@@ -50,12 +51,15 @@ def test_a_mean_that_the_rollouts_do_not_give_marks_the_point_and_pauses_the_job
     words = "The worker reported a mean reward of 0.81 for step 40; its rollouts give 0.44."
     assert job.doubt == words
     assert (job.state, job.worker) == (TrainingState.PAUSED, "")
-    assert claims.heartbeat(worker, {}, job.public_id, 1).stale, "its worker ends the trainer"
+    assert claims.record_heartbeat(worker, {}, job.public_id, 1).stale, "its worker ends the trainer"
     point = MetricPoint.objects.get(contradicted__isnull=False)
     assert (point.key.name, point.value, point.contradicted) == ("reward", 0.81, pytest.approx(0.44))
     event = TrainingEvent.objects.get(job=job, level="error")
     assert (event.kind, event.data["reported"], event.data["step"]) == ("alarm", 0.81, 40)
-    assert [(mark.step, mark.words) for mark in marks_of(job) if mark.kind == "doubt"] == [(40, words)]
+    assert [(mark.step, mark.words) for mark in list_marks(job) if mark.kind == "doubt"] == [(40, words)]
+    RolloutFile.objects.update(verified=2)
+    (bucket,) = load_series(job, ["reward"])["reward"].buckets
+    assert bucket.unverified == 1, "that its attempts came out alike makes another mean no truer"
 
 
 def test_what_the_rollouts_give_is_believed_to_the_last_digits_of_a_sum() -> None:
@@ -66,7 +70,7 @@ def test_what_the_rollouts_give_is_believed_to_the_last_digits_of_a_sum() -> Non
     take(job, [values(1, 40, **sums, environment__e2__reward=0.13, horizon=30.0)])
     job.refresh_from_db()
     assert (job.doubt, job.wish) == ("", "")
-    assert claims.heartbeat(worker, {}, job.public_id, 1).wish == ""
+    assert claims.record_heartbeat(worker, {}, job.public_id, 1).wish == ""
     assert not MetricPoint.objects.filter(contradicted__isnull=False).exists()
 
 
@@ -105,13 +109,41 @@ def test_all_or_nothing_is_the_mean_of_what_was_learnt_from() -> None:
     assert "0.69 for step 40; its rollouts give 0.50" in job.doubt
 
 
+def test_the_share_of_users_that_erred_is_that_of_the_attempts() -> None:
+    """A worker that hides it would keep the alarm about it from ringing."""
+    job = learner()
+    verdicts = [{"finding": finding} for finding in ("none", "fault", "unknown")]
+    lines = [line(place, 0.0) for place in range(6)]
+    for told, verdict in zip(lines, verdicts, strict=False):
+        told["attempt"]["user_verdict"] = verdict
+    lines[1] |= {"reward": None, "masked": "user_fault"}
+    arrive(job, lines)
+    take(job, [values(1, 40, user_fault=0.5, user_unknown=1 / 3, masked=1 / 6)])
+    job.refresh_from_db()
+    assert job.doubt == ""
+    take(job, [values(2, 40, user_fault=0.0)])
+    job.refresh_from_db()
+    assert "judged conversations whose user erred of 0.00 for step 40; its rollouts give 0.50" in job.doubt
+
+
+def test_a_file_of_an_earlier_version_says_nothing_of_what_was_not_counted_in_it() -> None:
+    job = learner()
+    arrive(job, STEP)
+    file = RolloutFile.objects.get()
+    file.means.pop("masked")
+    file.save()
+    take(job, [values(1, 40, reward=0.44, masked=0.3, user_fault=0.2)])
+    job.refresh_from_db()
+    assert job.doubt == ""
+
+
 def test_a_number_of_attempts_that_are_not_there_is_marked() -> None:
     job = learner()
     arrive(job, STEP)
     take(job, [values(1, 40, environment__e0__reward=1.0)])
     job.refresh_from_db()
     assert "environment e0 for step 40; its rollouts give none" in job.doubt
-    assert [mark.words for mark in marks_of(job) if mark.kind == "doubt"] == [job.doubt]
+    assert [mark.words for mark in list_marks(job) if mark.kind == "doubt"] == [job.doubt]
 
 
 def test_after_a_contradiction_only_heartbeats_are_taken_until_a_person_resumes() -> None:
@@ -122,16 +154,16 @@ def test_after_a_contradiction_only_heartbeats_are_taken_until_a_person_resumes(
         lambda: take(job, [values(2, 41, reward=0.9)]),
         lambda: arrive(job, STEP, step=41),
         lambda: upload(job, 41),
-        lambda: claims.end(job.public_id, 1, AttemptEnding("done")),
-        lambda: llm_proxy.complete(job.public_id, 1, "user", {"messages": []}, None),
+        lambda: claims.end_attempt(job.public_id, 1, AttemptEnding("done")),
+        lambda: llm_proxy.complete_chat(job.public_id, 1, "user", {"messages": []}, None),
     ]
     for act in late:
         with pytest.raises(StaleClaim):
             act()
-    assert claims.heartbeat(worker, {}, job.public_id, 1).stale
-    assert claims.claim(worker, API) is None
+    assert claims.record_heartbeat(worker, {}, job.public_id, 1).stale
+    assert claims.claim_job(worker, API) is None
     job.refresh_from_db()
-    control.resume(job, operator())
+    control.resume_job(job, operator())
     entry = AuditEntry.objects.get(action="training.resume")
     assert "its rollouts give 0.44" in entry.detail["despite"]
     job, _, _ = claimed(job)

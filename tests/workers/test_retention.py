@@ -60,10 +60,10 @@ def test_adapters_that_others_lie_upon_stay_while_a_job_waits_for_them() -> None
         TrainingJob.objects.filter(pk=job.pk).update(model=above, **ended)
         above = f"ft:{job.public_id}:step-{step}"
     waits = support.queued(model=above)
-    retention.prune()
+    retention.prune_expired()
     assert Checkpoint.objects.filter(state=CheckpointState.READY).count() == 2
     TrainingJob.objects.filter(pk=waits.pk).update(state=TrainingState.CANCELLED)
-    retention.prune()
+    retention.prune_expired()
     assert Checkpoint.objects.filter(state=CheckpointState.DELETED).count() == 2
 
 
@@ -73,18 +73,18 @@ def test_what_is_old_is_let_go_and_rows_stay(settings: Any) -> None:
     upload(job, 2)
     upload(job, 4, final=True)
     half = begin(job, checkpoint_files(3), step=3)
-    assert retention.prune() == 0
+    assert retention.prune_expired() == 0
     long_ago = timezone.now() - timedelta(days=400)
     RolloutFile.objects.update(created_at=long_ago)
     Checkpoint.objects.update(created_at=long_ago)
     stored = RolloutFile.objects.get().stored
-    assert retention.prune() == 1, "a job that runs keeps its checkpoints, and goes on with its upload"
+    assert retention.prune_expired() == 1, "a job that runs keeps its checkpoints, and goes on with its upload"
     assert not default_storage.exists(stored)
     assert (RolloutFile.objects.get().stored, RunRollout.objects.count()) == ("", 4)
     take(job, [values(1, 4, loss=1.0)])
-    claims.end(job.public_id, 1, transitions.AttemptEnding("done"))
+    claims.end_attempt(job.public_id, 1, transitions.AttemptEnding("done"))
     TrainingJob.objects.update(finished_at=long_ago)
-    assert retention.prune() == 2
+    assert retention.prune_expired() == 2
     assert not Checkpoint.objects.filter(pk=half.pk).exists()
     assert dict(Checkpoint.objects.values_list("step", "state")) == {2: "deleted", 4: "ready"}
 
@@ -94,8 +94,8 @@ def test_a_checkpoint_that_its_worker_is_fetching_stays() -> None:
     for step in (1, 2, 3, 4):
         upload(job, step)
     with transaction.atomic():
-        held, attempt = claims.held(job.public_id, 1, lock=True)
-        transitions.lose(held, attempt, "Lost.")
+        held, attempt = claims.require_attempt(job.public_id, 1, lock=True)
+        transitions.lose_attempt(held, attempt, "Lost.")
     Checkpoint.objects.filter(step__gt=1).update(state=CheckpointState.UPLOADING)
     job, told, _ = claimed(job)
     assert told.resume is not None

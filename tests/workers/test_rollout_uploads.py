@@ -38,7 +38,7 @@ def test_attempts_of_a_step_become_rows_with_their_tasks() -> None:
     assert rows[0].task_id == run.task_id
     assert (rows[0].outcome, rows[0].reward, rows[0].turns, rows[0].tokens) == ("failed", 0.5, 1, 9)
     assert (rows[1].outcome, rows[1].reward, rows[1].masked) == ("infra_error", None, "infra_error")
-    assert rollout_file.line(file, 1).ordinal == 1
+    assert rollout_file.read_file_line(file, 1).ordinal == 1
     with pytest.raises(Conflict):
         rollouts(job, blob(step_lines()), step=3)
 

@@ -18,7 +18,7 @@ from django.test import Client
 pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.datasets.dataset_support import carry_out
 from tests.fixtures.processes import Running, wait_for
 from tests.rollouts_web.test_jobs import run
@@ -29,10 +29,10 @@ from webapp.accounts.models import Role, User
 from webapp.datasets.models import Dataset
 from webapp.datasets.selection import DatasetSelection
 from webapp.datasets.services import create_dataset
-from webapp.endpoints.queries import choices
+from webapp.endpoints.queries import list_model_choices
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
-from webapp.jobs.services import claim
+from webapp.jobs.services import claim_job
 from webapp.runs import control
 from webapp.runs.local import demo_rows
 from webapp.runs.local.demo import train_demo
@@ -58,11 +58,11 @@ def operator(transactional_db: None) -> User:
 def taught(operator: User) -> TrainingJob:
     """The demo's SFT job on few tasks, whose rows are here, for so long that it knows its lessons by heart."""
     sft, rl = train_demo(operator, seed=0)
-    held = claim(Job.objects.filter(kind=demo_rows.KIND).latest("pk").pk, "test")
+    held = claim_job(Job.objects.filter(kind=demo_rows.KIND).latest("pk").pk, "test")
     assert held is not None
-    demo_rows.prepare_demo(JobContext.of(held), default_sandbox())
+    demo_rows.prepare_demo(JobContext.of(held), get_default_sandbox())
     rl.refresh_from_db()
-    control.cancel(rl, operator)
+    control.cancel_job(rl, operator)
     job = TrainingJob.objects.get(pk=sft.pk)
     TrainingJob.objects.filter(pk=job.pk).update(config=job.config | {"epochs": EPOCHS})
     return job
@@ -77,7 +77,7 @@ def train(job: TrainingJob, site: Site, operator: User, home: Path) -> None:
 
 
 def state_of(deployment: Deployment) -> str:
-    deployment_claims.reap()
+    deployment_claims.reap_deployments()
     deployment.refresh_from_db()
     return str(deployment.state)
 
@@ -140,7 +140,7 @@ def test_train_serve_roll_out_freeze_and_train_again_with_a_kill(
         row = Deployment.objects.get()
         servers.append(start_worker(site.url, operator, tmp_path / "s1", "--serve", "--name", "anna"))
         ready(row, servers[0])
-        [choice] = choices()
+        [choice] = list_model_choices()
         assert choice.model == row.model
         lessons = Trajectory.objects.exclude(source=SOURCE).values("task")
         shown = list(Task.objects.filter(pk__in=lessons).order_by("pk")[:5])
@@ -154,7 +154,7 @@ def test_train_serve_roll_out_freeze_and_train_again_with_a_kill(
         assert client.post(f"/training/served/{row.public_id}/stop/").status_code == 302
         server = server_of(servers[1])
         server.wait(120)
-        assert choices() == []
+        assert list_model_choices() == []
         train(again(first, operator, len(made)), site, operator, tmp_path / "trainer")
     finally:
         for running in servers:
@@ -186,9 +186,9 @@ def lost_with_its_worker(site: Site, row: Deployment, running: Running) -> None:
 def is_held(row: Deployment) -> bool:
     from django.conf import settings
 
-    from webapp.broker import client
+    from webapp.broker import make_client
 
-    with client(settings.BROKER_URL) as broker:
+    with make_client(settings.BROKER_URL) as broker:
         return any(True for _ in broker.scan_iter(match=f"envarium:serving:{row.public_id}:*:held"))
 
 

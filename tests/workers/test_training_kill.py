@@ -18,14 +18,15 @@ pytest.importorskip("trl")
 
 from tests.fixtures.processes import Running, wait_for
 from tests.workers.training_support import Site, datasets, ended, reached, series, start_worker, supervised
-from training.metrics import Position, Values, read
+from training.metrics import Position, Values, read_records
 from webapp.accounts.models import Role, User
 from webapp.runs.models import Checkpoint, MetricPoint, TrainingJob, TrainingState
 from webapp.stack.brief import BriefServers
 from webapp.stack.home import Home
 
 pytestmark = [pytest.mark.kill, pytest.mark.django_db(transaction=True)]
-STEPS = 30
+STEPS = 60
+"""So many that the trainer is not through when the site is back after a kill."""
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def _points(record: Path) -> dict[tuple[str, int], float | None]:
     found: dict[tuple[str, int], float | None] = {}
     position = Position()
     while True:
-        records, position = read(record, position)
+        records, position = read_records(record, position)
         if not records:
             return found
         for one in records:

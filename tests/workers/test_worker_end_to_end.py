@@ -117,13 +117,13 @@ def test_handed_on_paused_resumed_and_cancelled_without_losing_a_step(
     handed_on = Checkpoint.objects.get(job=job, state="ready").step
     with worker(site, operator, tmp_path / "w2", "--name", "bela") as running:
         reached(job, handed_on + 2, running.log)
-        control.pause(fresh(job), operator)
+        control.pause_job(fresh(job), operator)
         assert ended(job, running.log) == TrainingState.PAUSED
         paused = Checkpoint.objects.filter(job=job).latest("step").step
         assert paused == series(job, "loss")[-1][0]
-        control.resume(fresh(job), operator)
+        control.resume_job(fresh(job), operator)
         reached(job, paused + 2, running.log)
-        control.cancel(fresh(job), operator)
+        control.cancel_job(fresh(job), operator)
         assert ended(job, running.log) == TrainingState.CANCELLED, (job.error, running.log.read_text())
         running.process.terminate()
         assert running.process.wait(60) == 0

@@ -47,9 +47,9 @@ def test_each_worker_stands_with_its_state_and_its_job() -> None:
     runs_seed.worker("old-one", seen_at=away(days=3))
     runs_seed.worker("parted", stopped_at=timezone.now())
     assert job.worker
-    states = {line.worker.name: line.state for line in worker_lines.here()}
+    states = {line.worker.name: line.state for line in worker_lines.list_current_lines()}
     assert states == {job.worker_name: "working", "idle-one": "idle", "lost-one": "lost"}
-    assert {row.name for row in registration.gone()} == {"old-one", "parted"}
+    assert {row.name for row in registration.former_workers()} == {"old-one", "parted"}
     page = markup(signed().get(PAGE))
     assert "step 12 of 50" in page
     assert f'href="/training/{job.public_id}/"' in page
@@ -61,16 +61,16 @@ def test_what_was_lost_and_replaced_is_folded_away_and_forgotten_if_it_did_nothi
     assert held is not None
     owner = pages_seed.person("operator")
     runs_seed.worker("box", seen_at=away(minutes=10), created_by=owner)
-    assert [line.state for line in worker_lines.here() if line.worker.name == "box"] == ["lost"]
+    assert [line.state for line in worker_lines.list_current_lines() if line.worker.name == "box"] == ["lost"]
     runs_seed.worker("box", created_by=owner)
-    assert [line.state for line in worker_lines.here() if line.worker.name == "box"] == ["idle"]
-    assert registration.gone().get().name == "box"
+    assert [line.state for line in worker_lines.list_current_lines() if line.worker.name == "box"] == ["idle"]
+    assert registration.former_workers().get().name == "box"
     runs_seed.worker("box", host="box-2", seen_at=away(minutes=10), created_by=owner)  # another place
-    assert "lost" in [line.state for line in worker_lines.here()]
+    assert "lost" in [line.state for line in worker_lines.list_current_lines()]
     Worker.objects.filter(pk=held.pk).update(seen_at=away(days=2))
     runs_seed.worker("idle for long", seen_at=away(days=2), stopped_at=away(days=2))
-    assert registration.forget() == 1
-    assert set(registration.gone()) >= {held}
+    assert registration.forget_workers() == 1
+    assert set(registration.former_workers()) >= {held}
 
 
 def test_devices_show_what_is_used_of_them() -> None:

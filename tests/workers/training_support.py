@@ -13,15 +13,15 @@ from typing import Any
 
 import httpx
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.fixtures.api import token_of
 from tests.fixtures.processes import ROOT, Running, child_environment, launch, wait_for
-from training.dataset import Row, Split, freeze
-from training.examples.datasets import task_row, teach
+from training.dataset import Row, Split, freeze_dataset_folder
+from training.examples.datasets import build_task_row, make_demonstrations
 from training.examples.tasks import draw_tasks
 from webapp.accounts.models import User
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.storage import keep_folder
+from webapp.datasets.storage import store_folder
 from webapp.runs.models import MetricPoint, TrainingJob, TrainingState
 from webapp.runs.services import create_job
 from webapp.runs.spec import AFTER, DEMO_MODEL, NewJob
@@ -43,8 +43,8 @@ def frozen(name: str, rows: Sequence[Row], kind: str, share: float, user: User) 
     split = Split(unit="task", test_share=share, seed=0)
     stored = f"datasets/test-{os.urandom(6).hex()}"
     with tempfile.TemporaryDirectory() as made:
-        manifest = freeze(Path(made), rows, name=name, kind=kind, split=split)  # type: ignore[arg-type]
-        keep_folder(Path(made), stored)
+        manifest = freeze_dataset_folder(Path(made), rows, name=name, kind=kind, split=split)  # type: ignore[arg-type]
+        store_folder(Path(made), stored)
     return Dataset.objects.create(
         name=name, kind=kind, split=split.model_dump(mode="json"), state=DatasetState.READY, stored=stored,
         sha256=manifest.sha256, manifest=manifest.model_dump(mode="json"), train_rows=manifest.train.rows,
@@ -56,8 +56,8 @@ def frozen(name: str, rows: Sequence[Row], kind: str, share: float, user: User) 
 def datasets(user: User) -> tuple[Dataset, Dataset]:
     """(trajectories, tasks) of a few tasks in each of the demo's environments."""
     drawn = draw_tasks(0, EACH)
-    lessons = frozen("Lessons", teach(default_sandbox(), drawn, 0), "trajectories", 0, user)
-    return lessons, frozen("Tasks", [task_row(task) for task in drawn], "tasks", 0.3, user)
+    lessons = frozen("Lessons", make_demonstrations(get_default_sandbox(), drawn, 0), "trajectories", 0, user)
+    return lessons, frozen("Tasks", [build_task_row(task) for task in drawn], "tasks", 0.3, user)
 
 
 def supervised(user: User, lessons: Dataset, tasks: Dataset, **changes: Any) -> TrainingJob:
@@ -125,7 +125,7 @@ def worker(url: str, user: User, home: Path, *more: str) -> Iterator[Running]:
 
 def fresh(job: TrainingJob) -> TrainingJob:
     """The job's row as it is now. The clock's part of the work is done first: no scheduler runs beside a test."""
-    claims.reap()
+    claims.reap_jobs()
     job.refresh_from_db()
     return job
 

@@ -23,7 +23,7 @@ from synthesis.contracts import Program as ProgramRecord
 from synthesis.rollout import RolloutTask
 from tests.fixtures.api import BASE, Program, token_of
 from training.config import Reinforcement
-from training.dataset import Split, TaskRow, freeze
+from training.dataset import Split, TaskRow, freeze_dataset_folder
 from training.metrics import Record
 from webapp.accounts.models import Role, User
 from webapp.datasets.models import Dataset, DatasetState
@@ -66,7 +66,7 @@ def frozen(rows: int = 8, source: str = "selection", names: Sequence[str] = ()) 
     """A dataset of tasks whose files lie in the store, as freezing leaves it; the first rows have these names."""
     made = [row(number, names[number] if number < len(names) else "") for number in range(rows)]
     with tempfile.TemporaryDirectory() as folder:
-        manifest = freeze(Path(folder), made, name="few", kind="tasks", split=Split(test_share=0))
+        manifest = freeze_dataset_folder(Path(folder), made, name="few", kind="tasks", split=Split(test_share=0))
         stored = f"datasets/{manifest.sha256}"
         for path in Path(folder).iterdir():
             if not default_storage.exists(f"{stored}/{path.name}"):
@@ -97,7 +97,7 @@ def queued(tasks: int = 2, **fields: Any) -> TrainingJob:
 
 
 def a_worker(name: str = "w1", user: User | None = None, **fields: Any) -> Worker:
-    return registration.register(registration.Introduction(name=name, **fields), user or operator())
+    return registration.register_worker(registration.Introduction(name=name, **fields), user or operator())
 
 
 def claimed(job: TrainingJob | None = None, **fields: Any) -> tuple[TrainingJob, Assignment, Worker]:
@@ -105,7 +105,7 @@ def claimed(job: TrainingJob | None = None, **fields: Any) -> tuple[TrainingJob,
     job = job or queued(**fields)
     TrainingJob.objects.filter(pk=job.pk).update(lease_until=None)
     worker = a_worker(f"w-{job.pk}-{job.attempt}")
-    told = claims.claim(worker, API)
+    told = claims.claim_job(worker, API)
     assert told is not None
     assert told.job == job.public_id
     job.refresh_from_db()

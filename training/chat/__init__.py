@@ -1,1 +1,1 @@
-"""Conversations as tokens: what others wrote in them is kept apart from a template's own marks."""
+"""Conversations as tokens: text of messages is kept apart from a template's own marks."""

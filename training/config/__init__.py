@@ -1,7 +1,7 @@
-"""What a training job is told: meaning, unit and range of every setting. No torch.
+"""Configuration of a training job: meaning, unit and range of every setting. No torch.
 
-Values come from presets, which say of each whether it is published and where; the defaults here are Envarium's own.
-Paper places: AF = AutoForge, ES = EnvScaler, AG = AgentGym-RL (ScalingInter-RL), AW = Agent-World.
+Values come from presets, which document for each whether it is published and in which paper; the defaults here are
+Envarium's own. Papers: AF = AutoForge, ES = EnvScaler, AG = AgentGym-RL (ScalingInter-RL), AW = Agent-World.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ __all__ = [
     "Tuning",
     "Turns",
     "Weight",
-    "faults",
+    "list_config_faults",
     "read_config",
 ]
 
@@ -146,7 +146,7 @@ class Supervised(Frozen):
     seed: Seed = 0
 
     @model_validator(mode="after")
-    def _reasoning_is_learnt(self) -> Self:
+    def _require_learnt_reasoning(self) -> Self:
         if self.thinking == "stripped" and self.samples == "whole":
             raise ValueError(
                 "thinking: `stripped` leaves only the last turn its reasoning, so a sample of all turns would teach "
@@ -158,9 +158,9 @@ class Supervised(Frozen):
 class Reinforcement(Frozen):
     """RL on tasks: attempts in the sandbox, rewards from their verifiers.
 
-    With `thinking` kept (AF 3.4) an attempt is one sequence of tokens, and one sample of the loss. Stripped, a turn is
-    drawn behind a history without reasoning, so an attempt is several samples, one a turn, each with the attempt's
-    advantage; groups, deviations and divisors are of attempts (`training.step.Samples`).
+    With `thinking` kept (AF 3.4) an attempt is one sequence of tokens, and one sample of the loss. With `thinking`
+    stripped, a turn is drawn after a history without reasoning, so an attempt is several samples, one per turn, each
+    with the attempt's advantage; groups, deviations and divisors are of attempts (`training.step.Samples`).
     """
 
     type: Literal["reinforcement"] = "reinforcement"
@@ -195,11 +195,11 @@ class Reinforcement(Frozen):
 
     @property
     def judges_user(self) -> bool:
-        """Whether a judge is asked, after each conversation, if its simulated user erred."""
+        """True if a judge decides, after each conversation, whether its simulated user erred."""
         return self.masking.meu or self.attempts.judges_user
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _require_consistency(self) -> Self:
         if not self.decoding.temperature:
             raise ValueError("decoding.temperature: attempts to learn from must differ; take a temperature above 0")
         to_go = self.kl.place == "reward_to_go" and self.kl.coefficient > 0
@@ -250,19 +250,21 @@ _CONFIG: TypeAdapter[JobConfig] = TypeAdapter(TrainingConfig)
 
 
 def read_config(values: object) -> JobConfig:
-    """A configuration out of JSON. Raises InputError that names every field that does not fit, and why."""
+    """Return a configuration parsed from JSON. Raises InputError that names every field that does not fit, and why."""
     try:
         return _CONFIG.validate_python(values)
     except ValidationError as error:
-        told = (f"{place or 'the configuration'}: {message}" for place, message in faults(error))
+        told = (f"{place or 'the configuration'}: {message}" for place, message in list_config_faults(error))
         raise InputError("; ".join(told)) from error
 
 
-def faults(error: ValidationError) -> list[tuple[str, str]]:
-    """(place, message) of the first problems of a configuration; the place is empty where it is the whole."""
+def list_config_faults(error: ValidationError) -> list[tuple[str, str]]:
+    """Return (place, message) of the first 20 problems of a configuration; the place of the whole configuration is
+    empty.
+    """
     problems = []
     for problem in error.errors(include_url=False)[:20]:
-        # Pydantic puts the tag of a union into the place, where no reader would look for it.
+        # Pydantic adds the tag of a union to the location, which is not a field that the user knows.
         parts = [str(part) for part in problem["loc"]]
         untagged = [part for before, part in zip(["type", *parts], parts, strict=False) if before not in _UNIONS]
         problems.append((".".join(untagged), problem["msg"].removeprefix("Value error, ")))

@@ -1,4 +1,4 @@
-"""An evaluation as a job of its own: a model attempts tasks, again and again, and nothing is learnt."""
+"""Evaluation as a job of its own: a model attempts tasks repeatedly, and nothing is trained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EvaluatedSide = Literal["held_out", "learnt", "all"]
 
 
 class EvaluationLimits(Frozen):
-    """When an evaluation stops or pauses."""
+    """Conditions under which an evaluation stops or pauses."""
 
     hours: float = Field(default=24.0, gt=0, le=24 * 60, description="Wall time in hours; then it pauses.")
     infra_error_share: Share = Field(
@@ -26,7 +26,7 @@ class EvaluationLimits(Frozen):
 
 
 class EvaluationJob(Frozen):
-    """Attempts of a model at the tasks of a dataset: every task as often as asked, at every horizon."""
+    """Attempts of a model at the tasks of a dataset: every task `repeats` times, at every horizon."""
 
     type: Literal["evaluation"] = "evaluation"
     side: EvaluatedSide = Field(
@@ -67,15 +67,15 @@ class EvaluationJob(Frozen):
     seed: Seed = 0
 
     @model_validator(mode="after")
-    def _grows(self) -> Self:
+    def _require_growing_horizons(self) -> Self:
         if any(a >= b for a, b in pairwise(self.horizons)):
             raise ValueError("horizons: each must be longer than the one before it")
         return self
 
     def tried(self, rows: int) -> int:
-        """How many of so many tasks are tried."""
+        """Return how many of `rows` tasks are tried."""
         return min(rows, self.tasks) if self.tasks else rows
 
     def steps(self, rows: int) -> int:
-        """How many reports there are for so many tasks of the side: none holds attempts of two horizons."""
+        """Return the number of reports for `rows` tasks of the side: no report holds attempts of two horizons."""
         return -(-self.tried(rows) * self.repeats // self.report_every) * len(self.horizons)

@@ -1,4 +1,4 @@
-"""How a job lies on its devices: sharding, precision of the optimiser's state, attention, what vLLM gets beside it."""
+"""Placement of a job on its devices: sharding, precision of the optimiser's state, attention, vLLM's share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Automatic = Literal["auto", "on", "off"]
 
 
 class Hardware(Frozen):
-    """What is `auto`, or 0 where 0 means that, is decided by the memory that the job meets (`training.memory`)."""
+    """Hardware settings. Values that are `auto`, or 0 if 0 means that, depend on the memory that the job finds
+    (`training.memory`).
+    """
 
     sharding: Literal["auto", "copies", "fsdp2"] = Field(
         default="auto",

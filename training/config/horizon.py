@@ -1,4 +1,4 @@
-"""How many turns an agent has as training goes on (AG 3.3, ScalingInter-RL)."""
+"""Number of turns of an agent during training (AG 3.3, ScalingInter-RL)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Listed(Frozen):
     every: Count = Field(description="Steps that each horizon lasts (AG's delta).")
 
     @model_validator(mode="after")
-    def _grows(self) -> Self:
+    def _require_growing_turns(self) -> Self:
         if any(a >= b for a, b in pairwise(self.turns)):
             raise ValueError("turns: each horizon must be longer than the one before it (AG 3.3)")
         return self
@@ -42,7 +42,7 @@ class Increment(Frozen):
     cap: Turns = Field(description="The longest horizon, in turns.")
 
     @model_validator(mode="after")
-    def _below_the_cap(self) -> Self:
+    def _require_first_below_cap(self) -> Self:
         if self.first > self.cap:
             raise ValueError("first: the first horizon is longer than the cap")
         return self
@@ -60,7 +60,7 @@ class Fractions(Frozen):
     phases: tuple[Phase, ...] = Field(min_length=1, max_length=100, description="The first begins at 0.")
 
     @model_validator(mode="after")
-    def _in_order(self) -> Self:
+    def _require_ordered_phases(self) -> Self:
         if self.phases[0].begins != 0:
             raise ValueError("phases: the first one must begin at 0")
         if any(a.begins >= b.begins or a.turns >= b.turns for a, b in pairwise(self.phases)):

@@ -1,4 +1,4 @@
-"""What is learnt from attempts: advantage, loss, divergence, masks."""
+"""Objective of RL: advantage, loss, divergence, masks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Advantage(Frozen):
 
 
 class Kl(Frozen):
-    """A penalty for leaving a policy. Coefficient 0 turns it off."""
+    """Penalty for diverging from a policy. Coefficient 0 turns it off."""
 
     coefficient: float = Field(default=0.0, ge=0, le=100, description="The beta of AF Eq. 2 and AW Eq. 1.")
     to: Literal["old", "reference"] = Field(
@@ -57,7 +57,7 @@ class Kl(Frozen):
     )
 
     @model_validator(mode="after")
-    def _does_something(self) -> Self:
+    def _require_effect(self) -> Self:
         if self.coefficient and self.place != "loss" and self.to == "old":
             raise ValueError(
                 "to: in the reward the divergence from `old` is always 0, since `old` made the attempts; "
@@ -89,7 +89,7 @@ class Loss(Frozen):
     updates: int = Field(default=1, ge=1, le=64, description="Passes over the same attempts.")
 
     @model_validator(mode="after")
-    def _dual_clip_is_above_the_clip(self) -> Self:
+    def _require_dual_clip_above(self) -> Self:
         if self.dual_clip and self.form == "cispo":
             raise ValueError("dual_clip: `cispo` holds every ratio already; leave it at 0")
         if self.dual_clip and self.dual_clip <= 1 + self.clip_high:
@@ -101,7 +101,7 @@ class Loss(Frozen):
 
 
 class Correction(Frozen):
-    """What is done about tokens that another arithmetic, or the policy of the step before, drew."""
+    """Correction for tokens that another arithmetic, or the policy of the previous step, drew."""
 
     kind: CorrectionKind = Field(
         default="token",

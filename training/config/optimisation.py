@@ -1,4 +1,4 @@
-"""Which weights are trained, by what optimiser, and when a job stops, pauses or saves."""
+"""Weights to train, the optimiser, and the conditions under which a job stops, pauses or saves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Tuning = Annotated[Full | Lora, Field(discriminator="kind")]
 
 
 class Optimiser(Frozen):
-    """AdamW and its course."""
+    """AdamW and its schedule."""
 
     learning_rate: float = Field(default=1e-6, gt=0, le=1, description="Peak learning rate.")
     schedule: Literal["constant", "linear", "cosine"] = Field(
@@ -50,7 +50,7 @@ class Optimiser(Frozen):
 
 
 class Limits(Frozen):
-    """When a job stops, pauses or saves."""
+    """Conditions under which a job stops, pauses or saves."""
 
     hours: float = Field(
         default=72.0,

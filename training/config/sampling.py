@@ -1,4 +1,4 @@
-"""What a step tries and how: tasks drawn, turns sampled, attempts carried out, evaluations."""
+"""Sampling of a step: tasks drawn, turns sampled, attempts made, evaluations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from training.config.units import SettingName, Turns, Weight
 
 
 class Mixture(Frozen):
-    """How often environments and settings are drawn. What is not named has weight 1; weight 0 leaves it out.
+    """Weights of environments and settings. A name that is not listed has weight 1; weight 0 leaves it out.
 
-    Of kinds of verifiers, which only tasks have, a weight of 0 leaves tasks out of RL; any other changes nothing.
-    RL draws environments in proportion to their weights, however many tasks they have; with sampling.draw `tasks` it
-    draws each task in proportion to its environment's and its setting's weight. SFT goes through a row as many times an
-    epoch as both say together: 2 is twice, 0.5 every other epoch.
+    For kinds of verifiers, which only tasks have, a weight of 0 leaves tasks out of RL; any other changes nothing. RL
+    draws environments in proportion to their weights, however many tasks they have; with sampling.draw `tasks` it draws
+    each task in proportion to its environment's and its setting's weight. SFT passes over a row as many times an epoch
+    as the product of both: 2 is twice, 0.5 every other epoch.
     """
 
     environments: dict[str, Weight] = Field(default_factory=dict, max_length=10_000, description="Weight by id.")
@@ -27,7 +27,7 @@ class Mixture(Frozen):
     )
 
     @model_validator(mode="after")
-    def _something_is_left(self) -> Self:
+    def _require_some_weight(self) -> Self:
         if len(self.settings) == 2 and not any(self.settings.values()):
             raise ValueError("both settings have weight 0: give one of them a weight")
         if len(self.verifiers) == 4 and not any(self.verifiers.values()):
@@ -36,7 +36,7 @@ class Mixture(Frozen):
 
 
 class Sampling(Frozen):
-    """What one step tries: `tasks` x `rollouts` attempts, the tasks drawn by environment or one by one."""
+    """Attempts of one step: `tasks` x `rollouts`, the tasks drawn by environment or one by one."""
 
     draw: Literal["environments", "tasks"] = Field(
         default="environments",
@@ -53,14 +53,14 @@ class Sampling(Frozen):
         return self.tasks // self.environments if self.draw == "environments" else 1
 
     @model_validator(mode="after")
-    def _shared_evenly(self) -> Self:
+    def _require_even_shares(self) -> Self:
         if self.draw == "environments" and self.tasks % self.environments:
             raise ValueError("tasks: must be a multiple of environments, so that each gives as many tasks")
         return self
 
 
 class Decoding(Frozen):
-    """How turns are sampled."""
+    """Sampling of turns."""
 
     temperature: float = Field(default=1.0, ge=0, le=5, description="0 takes the likeliest token.")
     top_p: float = Field(default=1.0, gt=0, le=1, description="Nucleus; below 1 the policy's own probabilities lie.")
@@ -69,7 +69,7 @@ class Decoding(Frozen):
 
 
 class Attempts(Frozen):
-    """How attempts are carried out."""
+    """Settings of attempts."""
 
     at_once: int = Field(default=32, ge=1, le=4096, description="Attempts under way at the same time, a process.")
     ahead: bool = Field(
@@ -114,9 +114,9 @@ class Attempts(Frozen):
 
 
 class DynamicSampling(Frozen):
-    """Groups whose attempts all earned the same are left out and others drawn instead (AF 4.1, DAPO)."""
+    """Groups whose attempts all earned the same reward are left out and others drawn instead (AF 4.1, DAPO)."""
 
-    enabled: bool = False
+    enabled: bool = Field(default=False, description="Leave such groups out and draw others instead.")
     rounds: int = Field(default=3, ge=1, le=100, description="At most so many times is drawn for one step.")
     drop: Literal["before", "after"] = Field(
         default="before",

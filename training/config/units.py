@@ -10,7 +10,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Turns = Annotated[int, Field(ge=1, le=1_000)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1, description="Decides all draws: rows, their order, and tokens.")]
 ReportTo = Annotated[
     Literal["none", "trackio", "wandb", "tensorboard"],
     Field(

@@ -1,32 +1,32 @@
 """Datasets: frozen, hashed selections of tasks or trajectories, split by a unit that their manifest names. No torch.
 
-Rows are JSON lines in TRL's conversational form. `freeze` writes a dataset's folder and `read_rows` reads it again;
-`check_upload` looks at a file from outside line by line.
+Rows are JSON lines in TRL's conversational form. `freeze_dataset_folder` writes a dataset's folder and `read_rows`
+reads it; `check_upload` checks an external file line by line.
 """
 
-from training.dataset.behaviour import behaviour_of
-from training.dataset.files import Manifest, SplitSide, freeze, read_manifest, read_rows
+from training.dataset.behaviour import hash_behaviour
+from training.dataset.files import Manifest, SplitSide, freeze_dataset_folder, read_manifest, read_rows
 from training.dataset.report import ApartBy, ApartFrom, DatasetReport, ExecutionReport, NearDuplicateReport
-from training.dataset.rows import DatasetKind, Row, RowOrigin, TaskRow, TrajectoryRow, trajectory_rows
+from training.dataset.rows import DatasetKind, Row, RowOrigin, TaskRow, TrajectoryRow, build_trajectory_rows
 from training.dataset.split import (
     LEVELS,
     Names,
     SideName,
     Split,
     SplitUnit,
-    names_of_row,
-    names_of_unit,
-    side_of,
-    side_of_unit,
-    unit_of,
+    assign_side,
+    assign_unit_side,
+    get_row_names,
+    get_unit_names,
+    serialize_unit,
 )
 from training.dataset.upload_check import (
     LineProblem,
     UploadLimits,
     UploadReport,
     check_upload,
+    drop_lines,
     parse_line,
-    without_lines,
 )
 
 __all__ = [
@@ -50,17 +50,17 @@ __all__ = [
     "TrajectoryRow",
     "UploadLimits",
     "UploadReport",
-    "behaviour_of",
+    "assign_side",
+    "assign_unit_side",
+    "build_trajectory_rows",
     "check_upload",
-    "freeze",
-    "names_of_row",
-    "names_of_unit",
+    "drop_lines",
+    "freeze_dataset_folder",
+    "get_row_names",
+    "get_unit_names",
+    "hash_behaviour",
     "parse_line",
     "read_manifest",
     "read_rows",
-    "side_of",
-    "side_of_unit",
-    "trajectory_rows",
-    "unit_of",
-    "without_lines",
+    "serialize_unit",
 ]

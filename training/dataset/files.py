@@ -1,4 +1,4 @@
-"""A frozen dataset on disk: `train.jsonl`, `test.jsonl`, `manifest.json`. The manifest is written last."""
+"""Frozen dataset on disk: `train.jsonl`, `test.jsonl`, `manifest.json`. The manifest is written last."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from synthesis.contracts import Frozen
 from synthesis.errors import FormatError, InputError
 from training.dataset.report import DatasetReport
 from training.dataset.rows import DatasetKind, Row
-from training.dataset.split import SideName, Split, side_of, unit_of
+from training.dataset.split import SideName, Split, assign_side, serialize_unit
 from training.dataset.upload_check import UploadLimits, parse_line
 
 MANIFEST = "manifest.json"
@@ -25,7 +25,7 @@ SIDES: tuple[SideName, ...] = ("train", "test")
 
 
 class SplitSide(Frozen):
-    """One side of the split. `units` counts what the split goes by, 0 where it was not split."""
+    """One side of the split. `units` counts the units that the split goes by; 0 if the dataset was not split."""
 
     rows: int
     units: int
@@ -35,7 +35,7 @@ class SplitSide(Frozen):
 
 
 class Manifest(Frozen):
-    """What a dataset is. `selection` is the filter that chose its rows, as the page or client put it."""
+    """Description of a dataset. `selection` is the filter that chose its rows, as the page or client sent it."""
 
     version: Literal[1] = 1
     name: str
@@ -48,21 +48,21 @@ class Manifest(Frozen):
 
     @property
     def sha256(self) -> str:
-        """Identifies the content: the rows of both sides and how they were split; not the name."""
+        """Hash of the content: the rows of both sides and how they were split; not the name."""
         content = self.model_dump(mode="json", include={"version", "kind", "split", "train", "test"})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
     def sentence(self) -> str:
-        """What has to stand beside every result on this dataset."""
-        told = f"{self.train.rows:,} {self.kind}, nothing held out"
+        """Sentence that must accompany every result on this dataset."""
+        sentence = f"{self.train.rows:,} {self.kind}, nothing held out"
         if self.test.rows:
-            told = (
+            sentence = (
                 f"{self.train.rows:,} {self.kind} to learn from, {self.test.rows:,} held out; "
                 f"split by {self.split.unit}: {self.train.units:,} and {self.test.units:,}"
             )
-        more = self.report.sentence if self.report is not None else ""
-        return f"{told}; {more}" if more else told
+        report_sentence = self.report.sentence if self.report is not None else ""
+        return f"{sentence}; {report_sentence}" if report_sentence else sentence
 
 
 class _Writing:
@@ -73,18 +73,18 @@ class _Writing:
         self.environments: set[str] = set()
 
     def add(self, row: Row, split: Split) -> None:
-        line = _line(row)
+        line = _serialize_row(row)
         if len(line) > LINE_BYTES:
             raise InputError(f"row {row.id!r}: has {len(line)} bytes, {LINE_BYTES} are allowed; leave it out")
         self.file.write(line)
         self.digest.update(line)
         self.rows, self.bytes = self.rows + 1, self.bytes + len(line)
         if split.test_share:
-            self.units.add(unit_of(row, split.unit))
+            self.units.add(serialize_unit(row, split.unit))
         if row.environment:
             self.environments.add(row.environment)
 
-    def done(self) -> SplitSide:
+    def build_side(self) -> SplitSide:
         return SplitSide(
             rows=self.rows,
             units=len(self.units),
@@ -94,7 +94,7 @@ class _Writing:
         )
 
 
-def freeze(
+def freeze_dataset_folder(
     folder: Path,
     rows: Iterable[Row],
     *,
@@ -104,8 +104,8 @@ def freeze(
     selection: dict[str, Any] | None = None,
     report: Callable[[], DatasetReport | None] = lambda: None,
 ) -> Manifest:
-    """Write a dataset's folder, which must be new, in the rows' order; the same rows and split give the same hash.
-    `report` is asked when all rows are written.
+    """Write a dataset's folder, which must be new, in the order of the rows; the same rows and split give the same
+    hash. `report` is called when all rows are written.
 
     Raises InputError: the folder holds a dataset, a side is empty, two rows have one id, or a row names no unit.
     """
@@ -119,10 +119,10 @@ def freeze(
             if row.id in seen:
                 raise InputError(f"row {number}: the id {row.id!r} was there before; ids must differ")
             seen |= {row.id} if row.id else set()
-            sides[side_of(row, split)].add(row, split)
+            sides[assign_side(row, split)].add(row, split)
     _require_rows(sides["train"], sides["test"], split)
-    done = {side: sides[side].done() for side in SIDES}
-    manifest = Manifest(name=name, kind=kind, selection=selection or {}, split=split, **done, report=report())
+    frozen_sides = {side: sides[side].build_side() for side in SIDES}
+    manifest = Manifest(name=name, kind=kind, selection=selection or {}, split=split, **frozen_sides, report=report())
     pending = folder / f"{MANIFEST}.new"
     pending.write_text(manifest.model_dump_json(indent=1), encoding="utf-8")
     os.replace(pending, folder / MANIFEST)
@@ -130,7 +130,9 @@ def freeze(
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises InputError: no dataset here; FormatError: its manifest is damaged."""
+    """Return the manifest of a dataset's folder. Raises InputError: it holds no dataset; FormatError: its manifest is
+    damaged.
+    """
     path = folder / MANIFEST
     try:
         return Manifest.model_validate_json(path.read_bytes())
@@ -141,8 +143,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_rows(folder: Path, side: SideName) -> Iterator[Row]:
-    """The rows of one side in their order. Raises FormatError: a row is malformed, or (at the end) the file is not the
-    one that was frozen."""
+    """Yield the rows of one side in their order.
+
+    Raises FormatError: a row is malformed, or (at the end) the file is not the one that was frozen.
+    """
     manifest = read_manifest(folder)
     expected: SplitSide = getattr(manifest, side)
     digest, path = hashlib.sha256(), folder / f"{side}.jsonl"
@@ -157,7 +161,7 @@ def read_rows(folder: Path, side: SideName) -> Iterator[Row]:
         raise FormatError(str(path), "is not what was frozen: its hash differs from the manifest's; fetch it again")
 
 
-def _line(row: Row) -> bytes:
+def _serialize_row(row: Row) -> bytes:
     return json.dumps(row.trl(), ensure_ascii=False).encode() + b"\n"
 
 

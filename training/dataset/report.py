@@ -1,4 +1,4 @@
-"""Report of how a dataset was frozen: what stands in its manifest beside the hash of its rows, and in its card."""
+"""Report of how a dataset was frozen: part of its manifest, next to the hash of its rows, and of its card."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ ApartBy = Literal["environment", "behaviour"]
 
 
 class ApartFrom(Frozen):
-    """A dataset that this one shares no environment, or no behaviour, with: by choice, whatever the split.
+    """A dataset with which this one shares no environment, or no behaviour, by choice, independent of the split.
 
-    `names` of them were kept out; `unknown` rows of it name none, so that nothing can be said of them."""
+    `names` counts those kept out; `unknown` rows of that dataset name none, so that nothing is known about them.
+    """
 
     dataset: str
     name: str
@@ -25,9 +26,10 @@ class ApartFrom(Frozen):
 
 
 class ExecutionReport(Frozen):
-    """What the server executed again before the rows were frozen, and compared: end state and reward of a trajectory,
-    the reward of a task's reference. What came out otherwise was left out (`differing`), and what could not be executed
-    (`failed`). `without_reference` tasks are in the dataset and have nothing that could be executed."""
+    """Results of the executions that the server repeated before the rows were frozen: end state and reward of a
+    trajectory, the reward of a task's reference. Rows with another result (`differing`), and rows that could not be
+    executed (`failed`), were left out. `without_reference` tasks are in the dataset and have nothing to execute.
+    """
 
     executed: int
     differing: int = 0
@@ -36,8 +38,9 @@ class ExecutionReport(Frozen):
 
 
 class NearDuplicateReport(Frozen):
-    """Held-out rows that have a near-duplicate among those to learn from: instruction and calls at least `threshold`
-    similar (cosine of word and letter n-grams). `compared` are the different texts of both sides."""
+    """Held-out rows that have a near-duplicate among the training rows: instruction and calls at least `threshold`
+    similar (cosine of word and letter n-grams). `compared` counts the distinct texts of both sides.
+    """
 
     threshold: float
     compared: int
@@ -46,14 +49,18 @@ class NearDuplicateReport(Frozen):
 
 
 class DatasetReport(Frozen):
-    """How a dataset was frozen. What is None was not done (files from outside) or not asked for.
+    """Report of how a dataset was frozen. A value of None was not computed (external files) or not requested.
 
-    `words` is the selection in words as they were then; `approval` counts rows by the review state of their task."""
+    `words` is the selection in words at that time; `approval` counts rows by the review state of their task,
+    `verifiers` tasks by the kind of their verifier, `weak` those with a check that looks for a text in the answer.
+    """
 
     words: tuple[tuple[str, str], ...] = ()
     licence: str = ""
     sources: dict[str, int] = Field(default_factory=dict)
     approval: dict[str, int] = Field(default_factory=dict)
+    verifiers: dict[str, int] = Field(default_factory=dict)
+    weak: int = 0
     left_out: dict[str, int] = Field(default_factory=dict)
     environments_to_choose_from: int | None = None
     apart: tuple[ApartFrom, ...] = ()
@@ -62,11 +69,11 @@ class DatasetReport(Frozen):
 
     @property
     def sentence(self) -> str:
-        """What has to stand beside every result, behind rows and split; empty where there is nothing to add."""
-        told = [f"no {apart.by} of {apart.name[:80]!r} in it" for apart in self.apart]
+        """Sentence that must accompany every result, after rows and split; empty if there is nothing to add."""
+        phrases = [f"no {apart.by} of {apart.name[:80]!r} in it" for apart in self.apart]
         near = self.near_duplicates
         if near is not None and near.rows:
-            told.append(
+            phrases.append(
                 f"{near.rows:,} held out {'is' if near.rows == 1 else 'are'} nearly the same as one to learn from"
             )
-        return "; ".join(told)
+        return "; ".join(phrases)

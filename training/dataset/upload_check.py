@@ -1,4 +1,4 @@
-"""A file from outside, checked line by line: bounded in size, each problem with its line, place and reason."""
+"""Check of an external file, line by line: bounded in size, each problem with its line, place and reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY_LEFT_OUT = "{} lines before this one cannot be used, and no more may be lef
 
 
 class UploadLimits(Frozen):
-    """What an uploaded file may be."""
+    """Limits of an uploaded file."""
 
     file_bytes: int = Field(default=512 * 1024 * 1024, ge=1)
     line_bytes: int = Field(default=4 * 1024 * 1024, ge=1)
@@ -33,7 +33,7 @@ class UploadLimits(Frozen):
 
 
 class LineProblem(Frozen):
-    """`line` counts from 1; 0 is the file as a whole."""
+    """A problem of a line. `line` counts from 1; 0 is the file as a whole."""
 
     line: int
     place: str = ""
@@ -41,9 +41,10 @@ class LineProblem(Frozen):
 
 
 class UploadReport(Frozen):
-    """`complete` is false where a limit ended the check; `sha256` is then of what was read.
+    """Result of a check. `complete` is False if a limit ended the check; `sha256` then covers only the part that was
+    read.
 
-    `left_out` are the numbers of the lines that are not kept, where the uploader chose so; else none.
+    `left_out` are the numbers of the lines that are not kept, if the uploader chose so; otherwise empty.
     """
 
     kind: DatasetKind
@@ -66,7 +67,7 @@ def check_upload(
 ) -> UploadReport:
     """Check a JSONL file from its current position on, reading no more than the limits allow.
 
-    With `leave_out` a line with a problem does not spoil the file: its number stands in the report.
+    With `leave_out` a line with a problem does not invalidate the file: the report lists its number.
     """
     limits = limits or UploadLimits()
     digest, size, lines, rows, count = hashlib.sha256(), 0, 0, 0, 0
@@ -76,8 +77,8 @@ def check_upload(
     complete = True
     for line, length in _read_lines(file, limits, digest.update):
         size, lines = size + length, lines + 1
-        stop = _too_much(size, lines, limits)
-        problem = stop or _too_long(line, lines, limits) or _line_problem(line, lines, kind, seen)
+        stop = _find_size_problem(size, lines, limits)
+        problem = stop or _find_length_problem(line, lines, limits) or _find_line_problem(line, lines, kind, seen)
         if problem and not stop and len(left_out) >= limits.left_out:
             stop = problem = LineProblem(line=lines, message=MANY_LEFT_OUT.format(len(left_out)))
         if problem is None:
@@ -104,24 +105,26 @@ def check_upload(
     )
 
 
-def check_as_json(
+def check_upload_as_json(
     file: BinaryIO, kind: DatasetKind | Literal[""], limits: dict[str, int], leave_out: bool
 ) -> Iterator[Any]:
-    """The one report of a file, as the process that reads it gives it on. Raises FormatError: its kind is not clear."""
+    """Yield the one report of a file, in the form that the reading process passes on. Raises FormatError: its kind is
+    not clear.
+    """
     bounds = UploadLimits(**limits)
-    known = kind or _kind_of(file, bounds, leave_out)
-    yield check_upload(file, known, bounds, leave_out).model_dump(mode="json")
+    checked_kind = kind or _detect_kind(file, bounds, leave_out)
+    yield check_upload(file, checked_kind, bounds, leave_out).model_dump(mode="json")
 
 
-def kind_as_json(file: BinaryIO, limits: dict[str, int], leave_out: bool) -> Iterator[DatasetKind]:
-    """What a file's first line says that its rows are; as `check_as_json`."""
-    yield _kind_of(file, UploadLimits(**limits), leave_out)
+def detect_kind_as_json(file: BinaryIO, limits: dict[str, int], leave_out: bool) -> Iterator[DatasetKind]:
+    """Yield the kind of rows that a file's first line indicates; errors as `check_upload_as_json`."""
+    yield _detect_kind(file, UploadLimits(**limits), leave_out)
 
 
-def _kind_of(file: BinaryIO, limits: UploadLimits, leave_out: bool) -> DatasetKind:
-    """Kind of the first line, or with `leave_out` of the first line that says it. Raises FormatError."""
+def _detect_kind(file: BinaryIO, limits: UploadLimits, leave_out: bool) -> DatasetKind:
+    """Return the kind of the first line, or with `leave_out` of the first line that shows it. Raises FormatError."""
     lines = itertools.islice(_read_lines(file, limits), limits.left_out if leave_out else 1)
-    kinds = (_kind_of_line(line) for line, _ in lines)
+    kinds = (_detect_line_kind(line) for line, _ in lines)
     kind: DatasetKind | Literal[""] | None = next((kind for kind in kinds if kind or not leave_out), "")
     file.seek(0)
     if kind is None:
@@ -130,12 +133,13 @@ def _kind_of(file: BinaryIO, limits: UploadLimits, leave_out: bool) -> DatasetKi
             "is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and `completion`, no "
             "`conversations` of ShareGPT, no `instruction` and `output` of Alpaca).",
         )
-    return kind or "trajectories"  # whose check says what is wrong with lines that cannot be read
+    return kind or "trajectories"  # whose check reports the lines that cannot be read
 
 
-def _kind_of_line(line: bytes) -> DatasetKind | Literal[""] | None:
-    """Tasks have `rollout`, trajectories `messages`, or `prompt` and `completion`; "" where it cannot be read, None
-    where it is neither."""
+def _detect_line_kind(line: bytes) -> DatasetKind | Literal[""] | None:
+    """Return `tasks` for a line with `rollout`, `trajectories` for one with `messages`, or `prompt` and `completion`;
+    "" if it cannot be read, None if it is neither.
+    """
     try:
         row = read_json(line, most_levels=MOST_LEVELS)
     except FormatError:
@@ -148,34 +152,36 @@ def _kind_of_line(line: bytes) -> DatasetKind | Literal[""] | None:
 
 
 def parse_line(line: bytes, kind: DatasetKind) -> Row:
-    """One row. Raises FormatError with the place inside the row and the reason."""
+    """Return one row. Raises FormatError with the place inside the row and the reason."""
     value = read_json(line, most_levels=MOST_LEVELS)
     if not isinstance(value, dict):
         raise FormatError("", "must be one JSON object")
     if kind == "trajectories" and is_other_form(value):
         value = read_other_form(value, MOST_LEVELS)
-    return read_row(value, kind)
+    return parse_row(value, kind)
 
 
-def read_row(value: dict[str, Any], kind: DatasetKind) -> Row:
-    """A row out of JSON. Raises FormatError with the place of its first problem."""
+def parse_row(value: dict[str, Any], kind: DatasetKind) -> Row:
+    """Return a row parsed from JSON. Raises FormatError with the place of its first problem."""
     try:
         return TaskRow.model_validate(value) if kind == "tasks" else TrajectoryRow.model_validate(value)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         place = ".".join(str(part) for part in problems[0]["loc"])
         others = len(problems) - 1
-        more = f" (and {others} more problem{'s' * (others > 1)} in this line)" if others else ""
+        suffix = f" (and {others} more problem{'s' * (others > 1)} in this line)" if others else ""
         message = problems[0]["msg"].removeprefix("Value error, ")
         if problems[0]["type"] == "extra_forbidden":
             message = "is no field of this format"
         elif problems[0]["type"] == "tuple_type":
             message = "must be a list"
-        raise FormatError(_short(place), f"{_short(message)}{more}") from error
+        raise FormatError(_shorten_text(place), f"{_shorten_text(message)}{suffix}") from error
 
 
-def without_lines(file: BinaryIO, left_out: Collection[int]) -> Iterator[bytes]:
-    """Content of a file without the lines of these numbers (the first is 1), in pieces of at most a mebibyte."""
+def drop_lines(file: BinaryIO, left_out: Collection[int]) -> Iterator[bytes]:
+    """Yield the content of a file without the lines of these numbers (the first is 1), in pieces of at most a
+    mebibyte.
+    """
     number = 1
     while piece := file.readline(PIECE):
         if number not in left_out:
@@ -186,7 +192,9 @@ def without_lines(file: BinaryIO, left_out: Collection[int]) -> Iterator[bytes]:
 def _read_lines(
     file: BinaryIO, limits: UploadLimits, seen: Callable[[bytes], object] = bool
 ) -> Iterator[tuple[bytes, int]]:
-    """Lines with their lengths, of one that is too long only its beginning. `seen` is told every piece read."""
+    """Yield lines with their lengths; of a line that is too long, only its beginning. `seen` is called with every piece
+    read.
+    """
     while line := file.readline(limits.line_bytes + 1):
         seen(line)
         length, piece = len(line), line
@@ -198,14 +206,14 @@ def _read_lines(
         yield line, length
 
 
-def _too_long(line: bytes, number: int, limits: UploadLimits) -> LineProblem | None:
+def _find_length_problem(line: bytes, number: int, limits: UploadLimits) -> LineProblem | None:
     if len(line.rstrip(b"\r\n")) <= limits.line_bytes and (len(line) <= limits.line_bytes or line.endswith(b"\n")):
         return None
     text = f"is longer than {limits.line_bytes} bytes; leave it out, or shorten what its tools returned"
     return LineProblem(line=number, message=text)
 
 
-def _too_much(size: int, lines: int, limits: UploadLimits) -> LineProblem | None:
+def _find_size_problem(size: int, lines: int, limits: UploadLimits) -> LineProblem | None:
     if size > limits.file_bytes:
         return LineProblem(line=lines, message=f"the file is larger than {limits.file_bytes} bytes; split it")
     if lines > limits.lines:
@@ -213,7 +221,7 @@ def _too_much(size: int, lines: int, limits: UploadLimits) -> LineProblem | None
     return None
 
 
-def _line_problem(line: bytes, number: int, kind: DatasetKind, seen: dict[str, int]) -> LineProblem | None:
+def _find_line_problem(line: bytes, number: int, kind: DatasetKind, seen: dict[str, int]) -> LineProblem | None:
     if not line.strip():
         return LineProblem(line=number, message="is empty; delete it")
     try:
@@ -226,5 +234,5 @@ def _line_problem(line: bytes, number: int, kind: DatasetKind, seen: dict[str, i
     return None
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) <= MESSAGE_CHARS else f"{text[:MESSAGE_CHARS]}…"

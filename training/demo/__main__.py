@@ -17,9 +17,10 @@ from training.job import RESULT, Exit
 from training.launch import main as launch
 
 
-def run(folder: Path, seed: int, threads: int) -> dict[str, Any]:
-    """Prepare and carry out both jobs; returns seed, held-out success `before`, `after_sft`, `after_rl` with the
-    likeliest tokens and `sampled`, seconds."""
+def run_demo(folder: Path, seed: int, threads: int) -> dict[str, Any]:
+    """Prepare and run both jobs; return the seed, held-out success `before`, `after_sft`, `after_rl` with the likeliest
+    tokens and `sampled`, and seconds.
+    """
     started = time.perf_counter()
     prepare_demo(folder, seed, threads)
     scores = []
@@ -29,9 +30,9 @@ def run(folder: Path, seed: int, threads: int) -> dict[str, Any]:
             raise SystemExit(status)
         scores.append(json.loads((folder / name / RESULT).read_text(encoding="utf-8"))["evaluations"])
         before, after = scores[-1][0], scores[-1][-1]
-        told = f"{name}: held-out success {before['success']:.2f} before, {after['success']:.2f} after"
-        told += f" (sampled: {before['sampled']:.2f}, {after['sampled']:.2f})"
-        print(told, f"({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
+        summary = f"{name}: held-out success {before['success']:.2f} before, {after['success']:.2f} after"
+        summary += f" (sampled: {before['sampled']:.2f}, {after['sampled']:.2f})"
+        print(summary, f"({time.perf_counter() - started:.0f} s)", file=sys.stderr, flush=True)
     return {
         "seed": seed,
         "before": scores[0][0]["success"],
@@ -53,11 +54,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--prepare", action="store_true")
-    given = parser.parse_args()
-    if given.prepare:
-        prepare_demo(given.folder, given.seed, given.threads)
+    options = parser.parse_args()
+    if options.prepare:
+        prepare_demo(options.folder, options.seed, options.threads)
     else:
-        print(json.dumps(run(given.folder, given.seed, given.threads)))
+        print(json.dumps(run_demo(options.folder, options.seed, options.threads)))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The demo's model and tokenizer: Qwen3's architecture and chat template, far smaller, made on the spot."""
+"""Model and tokenizer of the demo: Qwen3's architecture and chat template, far smaller, built on the spot."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from trl.chat_template_utils import qwen3_instruct_2507_chat_template as TEMPLATE
 
 from training.examples.words import PIECES, WINDOW
-from training.templates import prepare, render
+from training.templates import prepare_template, render_conversation
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 VOCABULARY = 1500
 
 
-def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer of the words in `conversations` (TRL rows: `messages`, `tools`); it can spell any text.
+def build_tokenizer(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokenizerFast:
+    """Return a byte-level tokenizer of the words in `conversations` (TRL rows: `messages`, `tools`); it can spell any
+    text.
 
-    Digits, spaces and words stand alone, so that a word is the same token wherever it is copied to; so does a key of
-    JSON with its quotes, so that what follows it in an answer is easily found for a call. What an environment
-    tells every agent (introduction, manner of working, tools) is one token: a model this small is to learn tasks, not
-    to read manuals.
+    Digits, spaces and words are separate tokens, so that a word is the same token wherever it is copied to; so is a key
+    of JSON with its quotes, so that the value after it in an answer is easily found for a call. The system message of
+    an environment (introduction, manner of working, tools) is one token: a model this small is to learn tasks, not to
+    read manuals.
     """
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
@@ -35,7 +36,7 @@ def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokeni
         ]
     )
     core.decoder = decoders.ByteLevel()
-    manuals, texts = _parts(list(conversations))
+    manuals, texts = _split_manuals(list(conversations))
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
         special_tokens=[*SPECIAL, *TAGS],
@@ -43,30 +44,32 @@ def tokenizer_of(conversations: Iterable[Mapping[str, Any]]) -> PreTrainedTokeni
         show_progress=False,
     )
     core.train_from_iterator(texts, trainer)
-    made = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=core, eos_token=SPECIAL[2], pad_token=SPECIAL[0], padding_side="left", model_max_length=WINDOW
     )
-    made.add_tokens([AddedToken(manual, normalized=False, special=False) for manual in manuals])
-    made.chat_template = TEMPLATE
-    prepare(made)
-    return made
+    tokenizer.add_tokens([AddedToken(manual, normalized=False, special=False) for manual in manuals])
+    tokenizer.chat_template = TEMPLATE
+    prepare_template(tokenizer)
+    return tokenizer
 
 
-def _parts(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """(what stands in system messages, texts from where the user speaks, without tags)."""
+def _split_manuals(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """Return (contents of system messages, texts from the first user turn on, without tags)."""
     plain = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), eos_token=SPECIAL[2])
     plain.chat_template = TEMPLATE
     manuals: dict[str, None] = {}
     texts: list[str] = []
     for row in rows:
-        told, _, rest = render(plain, row["messages"], row["tools"], prompt=False).partition("<|im_start|>user")
-        manuals[told.removeprefix("<|im_start|>system\n").removesuffix("<|im_end|>\n")] = None
-        texts += ["system", re.sub(r"<\|?/?[a-z_]+\|?>", "", rest)]
+        system_text, _, remainder = render_conversation(plain, row["messages"], row["tools"], prompt=False).partition(
+            "<|im_start|>user"
+        )
+        manuals[system_text.removeprefix("<|im_start|>system\n").removesuffix("<|im_end|>\n")] = None
+        texts += ["system", re.sub(r"<\|?/?[a-z_]+\|?>", "", remainder)]
     return list(manuals), texts
 
 
-def model_of(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
-    """An untrained model for the tokenizer: about a million parameters, the same for a seed."""
+def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
+    """Return an untrained model for the tokenizer: about a million parameters, the same for a seed."""
     torch.manual_seed(seed)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -85,7 +88,7 @@ def model_of(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
         pad_token_id=tokenizer.pad_token_id,
         attn_implementation="sdpa",
     )
-    made = Qwen3ForCausalLM(config)
-    made.generation_config.eos_token_id = tokenizer.eos_token_id
-    made.generation_config.pad_token_id = tokenizer.pad_token_id
-    return made
+    model = Qwen3ForCausalLM(config)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return model

@@ -1,4 +1,4 @@
-"""Which engine draws a job's attempts, and whether it can."""
+"""Choice of the engine that draws a job's attempts, and its requirements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.job import VllmServer
 
 
 def require_engine(cfg: Reinforcement, engine: EngineKind, server: VllmServer | None) -> None:
-    """Raises InputError: the engine cannot be used here, or not in this way."""
+    """Raise InputError if the engine cannot be used here, or not with these settings."""
     if engine == "vllm" and importlib.util.find_spec("vllm") is None:
         raise InputError("engine: vllm is not installed here; install it, or take `transformers`")
     if engine == "vllm_server" and server is None:
@@ -32,9 +32,10 @@ def require_engine(cfg: Reinforcement, engine: EngineKind, server: VllmServer | 
         )
 
 
-def copied_by_trl(cfg: Reinforcement, engine: EngineKind, server: VllmServer | None) -> bool:
-    """Whether TRL copies all weights to the engine: into this process, or by NCCL to a server. That joins no two
-    processes on one GPU, and is vLLM's own, so that it has to be installed here."""
+def is_copied_by_trl(cfg: Reinforcement, engine: EngineKind, server: VllmServer | None) -> bool:
+    """Return whether TRL copies all weights to the engine: into this process, or by NCCL to a server. NCCL joins no two
+    processes on one GPU, and the client is vLLM's own, so that vLLM must be installed here.
+    """
     if engine != "vllm_server":
         return engine == "vllm"
     here = importlib.util.find_spec("vllm") is not None and torch.cuda.is_available()
@@ -42,9 +43,10 @@ def copied_by_trl(cfg: Reinforcement, engine: EngineKind, server: VllmServer | N
 
 
 @contextlib.contextmanager
-def engine_errors(engine: EngineKind) -> Iterator[None]:
-    """Around TRL's own connecting to a vLLM server. Raises InfrastructureError where it cannot be reached, InputError
-    where it cannot do what is asked."""
+def translate_engine_errors(engine: EngineKind) -> Iterator[None]:
+    """Translate errors of TRL's own connection to a vLLM server: InfrastructureError if it cannot be reached,
+    InputError if it cannot fulfil the request.
+    """
     try:
         yield
     except (ConnectionError, TimeoutError) as error:
@@ -57,17 +59,19 @@ def engine_errors(engine: EngineKind) -> Iterator[None]:
         raise InputError(f"engine: {error}") from error
 
 
-def policy_engine(
+def make_policy_engine(
     cfg: Reinforcement, engine: EngineKind, server: VllmServer | None, folder: Path, trainer: Any
 ) -> weights.PolicyEngine:
-    """What draws the attempts of the policy that `trainer` trains. Raises what `training.engines.weights` does."""
+    """Return the engine that draws the attempts of the policy that `trainer` trains. Raises as
+    `training.engines.weights`.
+    """
     if engine == "vllm":
         return weights.InProcess(trainer)
     if engine == "vllm_server":
         assert server is not None
         if cfg.tuning.kind == "lora":
             return weights.AdapterServer(trainer, server, folder)
-        if copied_by_trl(cfg, engine, server):
+        if is_copied_by_trl(cfg, engine, server):
             return weights.FullServer(trainer, server)
         return weights.WeightServer(trainer, server, folder)
     return weights.OwnModel(trainer)

@@ -1,6 +1,7 @@
-"""HTTP/1.1 to one server at a small price: connections are kept, each carries one request at a time, h11 reads.
+"""HTTP/1.1 client for one server with little overhead: connections are kept, each carries one request at a time, h11
+parses.
 
-A general client (httpx, openai's) costs a training loop more than all else that it does in a turn.
+A general client (httpx, openai's) costs a training loop more than everything else in a turn.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ READ_BYTES = 256 * 1024
 
 
 class ConnectionEnded(ConnectionError):
-    """The server cannot be reached, or left a request without a whole reply."""
+    """The server cannot be reached, or did not complete a reply."""
 
 
 class _Wire(asyncio.Protocol):
@@ -86,10 +87,10 @@ class _Wire(asyncio.Protocol):
                     self._fail(f"the reply has more than {REPLY_BYTES >> 20} MiB")
                     return
             elif isinstance(event, h11.EndOfMessage):
-                self._done()
+                self._finish_reply()
                 return
 
-    def _done(self) -> None:
+    def _finish_reply(self) -> None:
         if self.http.our_state is h11.DONE and self.http.their_state is h11.DONE:
             self.http.start_next_cycle()
         else:
@@ -105,7 +106,7 @@ class _Wire(asyncio.Protocol):
 
 
 class HttpServer:
-    """A server by its address; requests below it. It belongs to the event loop that it is first used in."""
+    """A server at an address; requests are relative to it. It belongs to the event loop in which it is first used."""
 
     def __init__(self, url: str, key: str = "") -> None:
         parts = urlsplit(url)
@@ -119,34 +120,35 @@ class HttpServer:
         self._context = ssl.create_default_context() if self.secure else None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """(status, body) of the reply to JSON. It waits as long as the connection stands: who asks bounds it.
+        """Return (status, body) of the reply to JSON. It waits as long as the connection is open: the caller sets the
+        limit.
 
-        Raises ConnectionEnded. A connection that the server had closed meanwhile is replaced without a word.
+        Raises ConnectionEnded. A connection that the server had closed meanwhile is replaced silently.
         """
         return await self._request("POST", self.base + path, body)
 
     async def get(self, path: str) -> tuple[int, bytes]:
-        """(status, body) of what lies at a path from the server's root. Raises ConnectionEnded."""
+        """Return (status, body) of a path from the server's root. Raises ConnectionEnded."""
         return await self._request("GET", path, b"")
 
     async def _request(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         while True:
-            wire, kept = await self._wire()
+            wire, is_reused = await self._take_wire()
             try:
-                told = await wire.send(self.head, method, path, body)
+                reply = await wire.send(self.head, method, path, body)
             except ConnectionEnded:
-                if kept and not wire.size:
+                if is_reused and not wire.size:
                     continue
                 raise
             except BaseException:
-                # Nobody waits any more: the server learns of it by the connection's end, and stops writing.
+                # The caller no longer waits: closing the connection makes the server stop writing.
                 wire.close()
                 raise
             if wire.open:
                 self._idle.append(wire)
-            return told
+            return reply
 
-    async def _wire(self) -> tuple[_Wire, bool]:
+    async def _take_wire(self) -> tuple[_Wire, bool]:
         while self._idle:
             wire = self._idle.pop()
             if wire.open:
@@ -154,13 +156,13 @@ class HttpServer:
         options: dict[str, Any] = {"ssl": self._context} if self._context is not None else {}
         try:
             async with asyncio.timeout(CONNECT_S):
-                _, made = await asyncio.get_running_loop().create_connection(_Wire, self.host, self.port, **options)
+                _, new_wire = await asyncio.get_running_loop().create_connection(_Wire, self.host, self.port, **options)
         except (OSError, TimeoutError) as error:
             raise ConnectionEnded(f"{self.host}:{self.port} cannot be reached: {error}") from error
-        return made, False
+        return new_wire, False
 
     def close(self) -> None:
-        """End the connections that are kept."""
+        """Close the idle connections."""
         for wire in self._idle:
             wire.close()
         self._idle.clear()

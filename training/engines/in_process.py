@@ -1,4 +1,4 @@
-"""Tokens out of a vLLM engine in this process, which is stepped while anybody waits: no batch is a barrier.
+"""Tokens of a vLLM engine in this process, which is stepped while any caller waits: no batch is a barrier.
 
 It follows vLLM's own loop (`LLM._run_engine`: `add_request`, `step`, `abort_request`). TRL copies the weights into it
 before each step's attempts.
@@ -26,10 +26,11 @@ IDLE_S = 0.002
 
 
 class InProcessEngine:
-    """Continues calls while it is open. Draws are the engine's own: no seed is sent, since some engines fail on one.
+    """Engine that continues calls while it is open. Draws are vLLM's own: no seed is sent, since some engines fail on
+    one.
 
-    `llm` is a `vllm.LLM`, `params` makes vLLM's `SamplingParams`. With `exchange` it is one of several processes with
-    a part of the model each; `rank` is its place among them.
+    `llm` is a `vllm.LLM`, `params` makes vLLM's `SamplingParams`. With `exchange` it is one of several processes that
+    each hold a part of the model; `rank` is its place among them.
     """
 
     def __init__(
@@ -62,9 +63,9 @@ class InProcessEngine:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Serve calls in this event loop; whoever still waits in the end is refused."""
+        """Serve calls in this event loop; callers that still wait at the end are cancelled."""
         self._closed, self._answers = False, {}
-        steps = asyncio.create_task(asyncio.to_thread(self._steps, asyncio.get_running_loop()))
+        steps = asyncio.create_task(asyncio.to_thread(self._run_steps, asyncio.get_running_loop()))
         try:
             yield
         finally:
@@ -77,7 +78,7 @@ class InProcessEngine:
             await steps
 
     async def generate(self, ids: Sequence[int], most: int, seed: str) -> Generation:
-        """See `GenerationEngine`. Raises InfrastructureError: the engine failed."""
+        """Generate as `GenerationEngine`. Raises InfrastructureError: the engine failed."""
         key = f"{self.rank}:{next(self._numbers)}"
         answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
         with self._change:
@@ -93,32 +94,32 @@ class InProcessEngine:
         finally:
             self._answers.pop(key, None)
 
-    def _steps(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The thread that steps the engine, from opening to the last process's closing."""
+    def _run_steps(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Step the engine, in a thread, from opening until the last process has closed."""
         with self.awake():
             while True:
-                told = self._told()
-                rounds = self.exchange(told) if self.exchange is not None else [told]
+                own_round = self._collect_round()
+                rounds = self.exchange(own_round) if self.exchange is not None else [own_round]
                 try:
                     self._add(rounds)
                     busy = self.engine.has_unfinished_requests()
                     finished = [one for one in self.engine.step() if one.finished] if busy else []
                 except Exception as error:
-                    # Boundary: whatever vLLM raises belongs to those who wait.
+                    # Boundary: any exception of vLLM goes to the waiting callers.
                     loop.call_soon_threadsafe(self._fail, InfrastructureError(f"vLLM failed: {error}"))
                     if self.exchange is not None:
                         raise
                     continue
                 self._heard = time.monotonic()
-                own = [one for one in finished if one.request_id in self._answers]
-                if own:
-                    loop.call_soon_threadsafe(self._give, own)
+                own_outputs = [one for one in finished if one.request_id in self._answers]
+                if own_outputs:
+                    loop.call_soon_threadsafe(self._deliver, own_outputs)
                 if not busy and all(closed for _, _, closed in rounds):
                     return
                 if not busy and self.exchange is not None:
                     time.sleep(IDLE_S)
 
-    def _told(self) -> Told:
+    def _collect_round(self) -> Told:
         with self._change:
             if self.exchange is None and not self.engine.has_unfinished_requests():
                 self._change.wait_for(lambda: self._fresh or self._gone or self._closed)
@@ -127,10 +128,10 @@ class InProcessEngine:
             return told
 
     def _add(self, rounds: Sequence[Told]) -> None:
-        gone = [key for _, keys, _ in rounds for key in keys]
+        cancelled_keys = [key for _, keys, _ in rounds for key in keys]
         for fresh, _, _ in rounds:
             for key, ids, most in fresh:
-                if key not in gone:
+                if key not in cancelled_keys:
                     params = self.params(
                         n=1,
                         temperature=self.temperature,
@@ -141,8 +142,8 @@ class InProcessEngine:
                     )
                     # With its type a prompt counts as rendered: vLLM takes the ids as they are.
                     self.engine.add_request(key, {"type": "token", "prompt_token_ids": ids}, params)
-        if gone:
-            self.engine.abort_request(gone)
+        if cancelled_keys:
+            self.engine.abort_request(cancelled_keys)
 
     def _fail(self, error: Exception) -> None:
         with self._change:
@@ -151,13 +152,13 @@ class InProcessEngine:
             if not answer.done():
                 answer.set_exception(error)
 
-    def _give(self, finished: Sequence[Any]) -> None:
+    def _deliver(self, finished: Sequence[Any]) -> None:
         for told in finished:
             answer = self._answers.get(told.request_id)
             if answer is not None and not answer.done():
-                answer.set_result(self._made(told.outputs[0]))
+                answer.set_result(self._build_generation(told.outputs[0]))
 
-    def _made(self, output: Any) -> Generation:
+    def _build_generation(self, output: Any) -> Generation:
         ids = tuple(int(token) for token in output.token_ids)
         logs = tuple(float(known[token].logprob) for token, known in zip(ids, output.logprobs, strict=True))
         return Generation(ids, logs, not ids or ids[-1] not in self.ends, self.policy_step)

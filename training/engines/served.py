@@ -1,6 +1,6 @@
-"""Tokens out of a vLLM server: its completions endpoint takes ids and gives ids back, so that none is rendered again.
+"""Tokens of a vLLM server: its completions endpoint takes and returns ids, so that nothing is rendered again.
 
-The server batches: a call waits for nobody else's. Weights reach it between steps by `training.engines.weights`.
+The server batches: calls do not wait for each other. Weights reach it between steps by `training.engines.weights`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ BUSY = 429
 
 
 class ServedEngine:
-    """Asks a server, one request a turn. `ends` are the ids that end a turn, `model` is the name that is asked for.
+    """Engine that asks a server, one request per turn. `ends` are the ids that end a turn, `model` is the requested
+    name.
 
-    It needs a server that returns token ids (`return_token_ids`, vLLM 0.10.2 and later). Draws are the server's own:
-    a seed for each request is not sent, since some of its engines fail on one. A request waits as long as the server
-    shows that it works, by replies or by its health: a slow server is no error. One that says that it is full is asked
-    again without end, one that fails `endpoint.max_retries` times.
+    It needs a server that returns token ids (`return_token_ids`, vLLM 0.10.2 and later). Draws are the server's own: no
+    seed is sent for a request, since some of its engines fail on one. A request waits as long as the server shows that
+    it works, by replies or by its health: a slow server is no error. A full server (429) is asked again without limit,
+    a failing one `endpoint.max_retries` times.
     """
 
     def __init__(
@@ -69,8 +70,8 @@ class ServedEngine:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Hold connections for the block, and look after the server's health."""
-        looks = asyncio.create_task(self._look())
+        """Hold connections for the block, and watch the server's health."""
+        looks = asyncio.create_task(self._watch_health())
         try:
             yield
         finally:
@@ -80,26 +81,28 @@ class ServedEngine:
             self._server.close()
 
     async def generate(self, ids: Sequence[int], most: int, seed: str) -> Generation:
-        """See `GenerationEngine`. Raises LLMError: no usable reply, or a server that returns no ids."""
-        spelled = ids.json() if isinstance(ids, Context) else ",".join(map(str, ids)).encode()
-        body = b'{%s,"max_tokens":%d,"prompt":[%s]}' % (self._manner, most, spelled)
+        """Generate as `GenerationEngine`. Raises LLMError: no usable reply, or a server that returns no ids."""
+        prompt_json = ids.json() if isinstance(ids, Context) else ",".join(map(str, ids)).encode()
+        body = b'{%s,"max_tokens":%d,"prompt":[%s]}' % (self._manner, most, prompt_json)
         self._waiting += 1
         try:
-            status, said = await self._insist(body)
+            status, reply = await self._insist(body)
         finally:
             self._waiting -= 1
         if status != 200:
-            text = said.decode(errors="replace")[:2_000]
+            text = reply.decode(errors="replace")[:2_000]
             if status >= 500:
                 raise LLMError("failed", f"{self.name} failed with status {status}: {text[:500]}", requests=1)
-            raise LLMError(_refusal(text), f"{self.name} refused with status {status}: {text[:500]}", requests=1)
-        return self._made(said, most)
+            raise LLMError(
+                _classify_refusal(text), f"{self.name} refused with status {status}: {text[:500]}", requests=1
+            )
+        return self._build_generation(reply, most)
 
     async def _insist(self, body: bytes) -> tuple[int, bytes]:
         failed, wait = 0, FIRST_WAIT_S
         while True:
             try:
-                status, said = await self._server.post("/completions", body)
+                status, reply = await self._server.post("/completions", body)
             except ConnectionEnded as error:
                 failed += 1
                 if failed > self.endpoint.max_retries:
@@ -108,11 +111,11 @@ class ServedEngine:
                 self._heard = time.monotonic()
                 failed += status >= 500
                 if status != BUSY and (status < 500 or failed > self.endpoint.max_retries):
-                    return status, said
+                    return status, reply
             await asyncio.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_S)
 
-    async def _look(self) -> None:
+    async def _watch_health(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
             if self._waiting and time.monotonic() - self._heard >= LOOK_S:
@@ -122,8 +125,8 @@ class ServedEngine:
                     if status == 200:
                         self._heard = time.monotonic()
 
-    def _made(self, said: bytes, most: int) -> Generation:
-        ids, logs = _drawn(said)
+    def _build_generation(self, said: bytes, most: int) -> Generation:
+        ids, logs = _parse_drawn_tokens(said)
         if ids is None or logs is None or len(ids) != len(logs) or len(ids) > most:
             raise LLMError(
                 "malformed",
@@ -138,21 +141,21 @@ class ServedEngine:
         )
 
 
-def _drawn(said: bytes) -> tuple[list[int] | None, list[float | None] | None]:
-    """(token ids, log-probabilities) of a reply; None for what is missing or has another type."""
+def _parse_drawn_tokens(said: bytes) -> tuple[list[int] | None, list[float | None] | None]:
+    """Return (token ids, log-probabilities) of a reply; (None, None) if either is missing or has another type."""
     try:
         choice = read_json(said, broken_text=True)["choices"][0]
         ids, logs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
     except (FormatError, LookupError, TypeError):
         return None, None
-    is_drawn = _holds(ids, int) and _holds(logs, int, float, type(None)) and all(token >= 0 for token in ids)
+    is_drawn = _is_list_of(ids, int) and _is_list_of(logs, int, float, type(None)) and all(token >= 0 for token in ids)
     return (ids, logs) if is_drawn else (None, None)
 
 
-def _holds(values: Any, *types: type) -> bool:
+def _is_list_of(values: Any, *types: type) -> bool:
     """Return whether this is a list of values of these very types."""
     return isinstance(values, list) and set(map(type, values)) <= set(types)
 
 
-def _refusal(text: str) -> str:
+def _classify_refusal(text: str) -> str:
     return "context" if "maximum context length" in text or "max_model_len" in text else "refused"

@@ -1,4 +1,4 @@
-"""A token out of each row of a model's outputs, by a number that decides it."""
+"""Sampling of a token from each row of a model's outputs, by a given random number."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from torch import Tensor
 from training.policy import Diverged
 
 
-def draw(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
-    """(tokens (N,), log p (N,)) out of logits (N, V) by inversion at `numbers` (N,) in [0, 1).
+def draw_tokens(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
+    """Return (tokens (N,), log p (N,)) drawn from logits (N, V) by inversion at `numbers` (N,) in [0, 1).
 
-    Temperature 0 takes the likeliest. log p is of softmax(logits / temperature), before `top_p` cuts its tail.
-    Raises Diverged: the logits are no numbers any more.
+    Temperature 0 takes the likeliest. log p is of softmax(logits / temperature), before `top_p` cuts its tail. Raises
+    Diverged: the logits contain NaN or infinite values.
     """
     logits = logits.float()
     logs = torch.log_softmax(logits / temperature if temperature else logits, dim=-1)

@@ -1,10 +1,9 @@
-"""How the weights of the policy that is trained reach what draws its attempts, and when.
+"""Transfer of the weights of the trained policy to the engine that draws its attempts.
 
-`transformers` needs nothing: the engine is the model. In process, and for full weights on a server with GPUs of its
-own, TRL copies them (`VLLMGeneration.sync_weights`, over vLLM's weight transfer); where NCCL cannot, a server reads
-them from files. Adapters go to a server as adapters, by TRL's way of its asynchronous trainer: saved to a folder that
-the server sees, loaded under a new name for each policy, since vLLM keys its prefix cache by that name; the one before
-last is unloaded.
+`transformers` needs none: the engine is the model. In process, and for full weights on a server with GPUs of its own,
+TRL copies them (`VLLMGeneration.sync_weights`, over vLLM's weight transfer); if NCCL cannot, a server reads them from
+files. Adapters go to a server as adapters, as in TRL's asynchronous trainer: saved to a folder that the server sees,
+loaded under a new name for each policy, since vLLM keys its prefix cache by that name; the one before last is unloaded.
 """
 
 from __future__ import annotations
@@ -25,26 +24,26 @@ from synthesis.llm import Endpoint
 from training.config import Decoding
 from training.engines.served import ServedEngine
 from training.job import VllmServer
-from training.placement.model_placement import save_whole, whole_weights
+from training.placement.model_placement import gather_whole_weights, save_whole_model
 from training.policy import EngineSource, GenerationEngine
 
 RETRIES = 2
 
 
 class PolicyEngine(Protocol):
-    """What draws the attempts of the policy under training. Every process calls it alike."""
+    """Engine that draws the attempts of the policy under training. Every process calls it alike."""
 
     @property
     def source(self) -> EngineSource | None:
-        """None: the model itself."""
+        """Source of the engine; None for the model itself."""
         ...
 
     def publish(self, step: int) -> None:
-        """Bring the weights as they are after `step` updates. Nobody generates meanwhile."""
+        """Transfer the weights as they are after `step` updates. Nothing is generated meanwhile."""
         ...
 
     def using(self) -> contextlib.AbstractContextManager[Any]:
-        """Around attempts: ready to generate; gives the model, to be looked at or to generate itself."""
+        """Keep the engine ready to generate in the block; yield the model, for inspection or generation."""
         ...
 
 
@@ -57,18 +56,18 @@ class OwnModel:
         self.trainer = trainer
 
     def publish(self, step: int) -> None:
-        """There is nothing to bring."""
+        """Do nothing: the engine is the model."""
 
     @contextlib.contextmanager
     def using(self) -> Iterator[Any]:
-        """The model, whole on each rank."""
+        """Yield the model, whole on each rank."""
         unwrapped = unwrap_model_for_generation(self.trainer.model_wrapped, self.trainer.accelerator)
-        with unwrapped as model, whole_weights(model):
+        with unwrapped as model, gather_whole_weights(model):
             yield model
 
 
 class _OfTrl:
-    """An engine that TRL's `VLLMGeneration` copies the weights to: before each step's attempts the trainer does."""
+    """An engine to which TRL's `VLLMGeneration` copies the weights; the trainer does so before each step's attempts."""
 
     def __init__(self, trainer: Any) -> None:
         self.trainer, self.generation = trainer, trainer.vllm_generation
@@ -107,13 +106,13 @@ class InProcess(_OfTrl):
             temperature=decoding.temperature,
             top_p=decoding.top_p,
             policy_step=policy_step,
-            awake=partial(awake, self.generation),
-            exchange=partial(_exchanged, self.generation.tp_group, parallel) if parallel > 1 else None,
+            awake=partial(keep_engine_awake, self.generation),
+            exchange=partial(_gather_objects, self.generation.tp_group, parallel) if parallel > 1 else None,
             rank=rank % parallel,
         )
 
 
-def _exchanged(group: Any, count: int, told: Any) -> list[Any]:
+def _gather_objects(group: Any, count: int, told: Any) -> list[Any]:
     import torch.distributed
 
     every: list[Any] = [None] * count
@@ -122,8 +121,10 @@ def _exchanged(group: Any, count: int, told: Any) -> list[Any]:
 
 
 @contextlib.contextmanager
-def awake(generation: Any) -> Iterator[None]:
-    """TRL's engine with its memory, where it may sleep. At level 2 the weights are gone with it and are copied anew."""
+def keep_engine_awake(generation: Any) -> Iterator[None]:
+    """Keep TRL's engine awake, with its memory, in the block. At sleep level 2 the weights are lost and are copied
+    again.
+    """
     if not generation.enable_sleep_mode:
         yield
         return
@@ -138,7 +139,7 @@ def awake(generation: Any) -> Iterator[None]:
 
 
 class _Served:
-    """A vLLM server at an address, and the name by which it is asked for the policy."""
+    """A vLLM server at an address, and the name of the policy on it."""
 
     def __init__(self, trainer: Any, server: VllmServer) -> None:
         from trl.experimental.async_grpo.vllm_client import VLLMClient
@@ -150,7 +151,7 @@ class _Served:
             self.client.wait_for_server_ready()
         except TimeoutError as error:
             raise InfrastructureError(f"engine: no vLLM server answers at {server.url}: {error}") from error
-        self.model = self._asked("GET", "/v1/models").json()["data"][0]["id"]
+        self.model = self._send_request("GET", "/v1/models").json()["data"][0]["id"]
 
     @property
     def source(self) -> EngineSource | None:
@@ -170,16 +171,16 @@ class _Served:
             name=name,
         )
 
-    def _asked(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+    def _send_request(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         import httpx
 
-        given = {"params": query, "json": body, "timeout": self.server.patience_s}
+        options = {"params": query, "json": body, "timeout": self.server.patience_s}
         try:
-            reply = httpx.request(method, f"{self.server.url}{path}", **given)
+            reply = httpx.request(method, f"{self.server.url}{path}", **options)
         except httpx.HTTPError as error:
             raise InfrastructureError(f"engine: {self.server.url}{path} gave no answer: {error}") from error
         if reply.status_code == 404 and path in ("/sleep", "/wake_up", "/server_info"):
-            raise self._sleepless()
+            raise self._build_sleep_error()
         if reply.status_code == 404 and path == "/collective_rpc":
             raise InputError(
                 f"engine: the vLLM server at {self.server.url} takes no new weights; start it with "
@@ -191,7 +192,7 @@ class _Served:
             )
         return reply
 
-    def _sleepless(self) -> InputError:
+    def _build_sleep_error(self) -> InputError:
         return InputError(
             f"engine: the vLLM server at {self.server.url} cannot sleep; start it with --enable-sleep-mode and "
             "VLLM_SERVER_DEV_MODE=1 in its environment (on a GPU), or do not ask it to"
@@ -199,7 +200,7 @@ class _Served:
 
 
 class FullServer(_OfTrl, _Served):
-    """A server that gets all weights, on GPUs of its own. The trainer connected to it when it was made."""
+    """A server that gets all weights, on GPUs of its own. The trainer connected to it when it was created."""
 
     def __init__(self, trainer: Any, server: VllmServer) -> None:
         _Served.__init__(self, trainer, server)
@@ -207,8 +208,9 @@ class FullServer(_OfTrl, _Served):
 
 
 class _ByFiles(_Served):
-    """A server that sees a folder of the job's and is told to load what lies there; it may share the trainer's GPUs,
-    and then sleeps while the model learns."""
+    """A server that sees a folder of the job and loads weights from it; it may share the trainer's GPUs, and then
+    sleeps while the model learns.
+    """
 
     def __init__(self, trainer: Any, server: VllmServer, folder: Path) -> None:
         super().__init__(trainer, server)
@@ -219,10 +221,10 @@ class _ByFiles(_Served):
             self._sleep(True)
 
     def _require_sleep(self) -> None:
-        """Raises InputError: a server without it answers `/sleep` as if it slept, and keeps its memory."""
-        told = self._asked("GET", "/server_info", config_format="json").json()
+        """Raise InputError if the server cannot sleep: it would answer `/sleep` as if it slept, and keep its memory."""
+        told = self._send_request("GET", "/server_info", config_format="json").json()
         if not told.get("vllm_config", {}).get("model_config", {}).get("enable_sleep_mode"):
-            raise self._sleepless()
+            raise self._build_sleep_error()
 
     @contextlib.contextmanager
     def using(self) -> Iterator[Any]:
@@ -237,7 +239,7 @@ class _ByFiles(_Served):
             return
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
-            self._asked("POST", "/sleep", level=1) if asleep else self._asked("POST", "/wake_up")
+            self._send_request("POST", "/sleep", level=1) if asleep else self._send_request("POST", "/wake_up")
         self.accelerator.wait_for_everyone()
         self._asleep = asleep
 
@@ -253,7 +255,7 @@ class AdapterServer(_ByFiles):
             validate_lora_for_vllm_sync(self.accelerator.unwrap_model(trainer.model))
         except ValueError as error:
             raise InputError(f"engine: vLLM cannot serve these adapters: {error}") from error
-        # A name is never used twice: what the server computed for one policy is not another's.
+        # A name is never used twice, since the server caches computed prefixes by name.
         (self._run,) = broadcast_object_list([os.urandom(4).hex()], from_process=0)
         self._published: list[str] = []
 
@@ -272,11 +274,11 @@ class AdapterServer(_ByFiles):
         self.accelerator.wait_for_everyone()
         self._published.append(name)
         self.model = name
-        # The files outlive the adapter by one more: vLLM may read them late.
+        # Files are kept for one more policy than the adapter: vLLM may read them late.
         while len(self._published) > 2:
-            gone = self._published.pop(0)
+            removed_name = self._published.pop(0)
             if self.accelerator.is_main_process:
-                shutil.rmtree(self.folder / gone, ignore_errors=True)
+                shutil.rmtree(self.folder / removed_name, ignore_errors=True)
 
     def _load(self, name: str) -> None:
         try:
@@ -284,7 +286,7 @@ class AdapterServer(_ByFiles):
         except RuntimeError as error:
             raise InputError(f"engine: {error}") from error
         except Exception as error:
-            # Boundary: TRL's client raises plain ones for whatever the server says, and requests' own.
+            # Boundary: TRL's client raises plain exceptions for errors of the server, and those of requests.
             raise InfrastructureError(
                 f"engine: the vLLM server did not take the adapter of a policy (it needs --enable-lora, "
                 f"--max-loras 2, --max-lora-rank, and to see {self.folder}): {str(error)[:500]}"
@@ -294,8 +296,9 @@ class AdapterServer(_ByFiles):
 
 
 class WeightServer(_ByFiles):
-    """A server that reads all weights from files between steps: where NCCL cannot bring them, since it sleeps on the
-    trainer's GPUs, vLLM is not installed beside the trainer, or there is no GPU."""
+    """A server that reads all weights from files between steps, if NCCL cannot transfer them: it sleeps on the
+    trainer's GPUs, vLLM is not installed beside the trainer, or there is no GPU.
+    """
 
     def __init__(self, trainer: Any, server: VllmServer, folder: Path) -> None:
         super().__init__(trainer, server, folder / "weights")
@@ -305,7 +308,7 @@ class WeightServer(_ByFiles):
         if step == self._published:
             return
         place = self.folder / f"policy-{step}"
-        save_whole(self.trainer, place)
+        save_whole_model(self.trainer, place)
         self.accelerator.wait_for_everyone()
         self._sleep(False)
         if self.accelerator.is_main_process:
@@ -314,11 +317,13 @@ class WeightServer(_ByFiles):
         self._published = step
 
     def _load(self, place: Path) -> None:
-        """Raises InputError: the server takes no such orders; InfrastructureError: it could not read the weights."""
-        told = {"method": "reload_weights", "kwargs": {"weights_path": str(place.resolve())}}
-        self._asked("POST", "/collective_rpc", told)
-        # What it computed with the weights before is of no use.
-        self._asked("POST", "/reset_prefix_cache")
-        for other in self.folder.iterdir():
-            if other != place:
-                shutil.rmtree(other, ignore_errors=True)
+        """Make the server load weights. Raises InputError: it has no such endpoint; InfrastructureError: it could not
+        read them.
+        """
+        order = {"method": "reload_weights", "kwargs": {"weights_path": str(place.resolve())}}
+        self._send_request("POST", "/collective_rpc", order)
+        # The prefix cache was computed with the previous weights.
+        self._send_request("POST", "/reset_prefix_cache")
+        for old_folder in self.folder.iterdir():
+            if old_folder != place:
+                shutil.rmtree(old_folder, ignore_errors=True)

@@ -9,18 +9,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from synthesis.contracts import Attempt, SentReasoning, Think
-from synthesis.llm import AskedModel, connected
-from synthesis.rollout import ChatPolicy, Plan, attempt_seed, run_attempts
+from synthesis.llm import AskedModel, open_role_model
+from synthesis.rollout import ChatPolicy, Plan, build_attempt_seed, run_attempts
 from synthesis.runtime import Sandbox
-from training.attempts import POLL_S, TaskAttempt, Try, attempt_setting, require_roles, simulated_user
+from training.attempts import POLL_S, TaskAttempt, Try, build_attempt_setting, make_simulated_user, require_roles
 from training.config import Attempts, Decoding
 from training.policy import Trace
 
 
 @dataclass(frozen=True)
 class AskedModels:
-    """Who acts, plays the user and judges, all behind addresses. `sent_reasoning`, `think`: how the policy reasons;
-    `seed` is the job's."""
+    """The models that act, play the user and judge, all behind addresses. `sent_reasoning`, `think`: how the policy
+    reasons; `seed` is the job's.
+    """
 
     policy: AskedModel
     user: AskedModel | None = None
@@ -30,7 +31,7 @@ class AskedModels:
     seed: int = 0
 
 
-def attempt_all(
+def attempt_at_endpoint(
     sandbox: Sandbox,
     asked: AskedModels,
     work: Sequence[Try],
@@ -40,17 +41,17 @@ def attempt_all(
     done: Callable[[int, TaskAttempt], None],
     begins: Callable[[int], bool],
 ) -> None:
-    """Attempts as `training.attempts.flow` makes them. Raises InputError as that does."""
+    """Make attempts as `training.attempts.stream_attempts`. Raises InputError as that does."""
     require_roles(work, asked.user, asked.judge, limits.judges_user)
-    asyncio.run(_attempt(sandbox, asked, work, decoding, limits, stopped, done, begins))
+    asyncio.run(_attempt_at_endpoint(sandbox, asked, work, decoding, limits, stopped, done, begins))
 
 
-def _trace(attempt: Attempt) -> Trace:
-    """As many tokens as the endpoint says that it wrote; which they were it does not tell."""
+def _build_trace(attempt: Attempt) -> Trace:
+    """Return a trace with as many tokens as the endpoint reports; it does not report which they were."""
     return Trace(own=[1] * attempt.usage.completion_tokens)
 
 
-async def _attempt(
+async def _attempt_at_endpoint(
     sandbox: Sandbox,
     asked: AskedModels,
     work: Sequence[Try],
@@ -61,7 +62,11 @@ async def _attempt(
     begins: Callable[[int], bool],
 ) -> None:
     stop = asyncio.Event()
-    async with connected(asked.policy) as model, connected(asked.user) as player, connected(asked.judge) as judge:
+    async with (
+        open_role_model(asked.policy) as model,
+        open_role_model(asked.user) as player,
+        open_role_model(asked.judge) as judge,
+    ):
         assert model is not None
         policy = ChatPolicy(
             model,
@@ -72,25 +77,27 @@ async def _attempt(
             max_tokens=decoding.turn_tokens,
         )
 
-        def plan(place: int, one: Try) -> Plan:
-            setting = attempt_setting(limits, one, limits.judges_user)
-            user = simulated_user(limits, one.row, player, asked.user)
-            seed = attempt_seed(asked.seed, one.row.id, one.ordinal)
+        def build_plan(place: int, one: Try) -> Plan:
+            setting = build_attempt_setting(limits, one, limits.judges_user)
+            user = make_simulated_user(limits, one.row, player, asked.user)
+            seed = build_attempt_seed(asked.seed, one.row.id, one.ordinal)
             return Plan(one.row.rollout, policy, setting, user, place, judge, disturbance_seed=seed)
 
-        watch = asyncio.create_task(_watch(stopped, stop))
-        plans = (plan(place, one) for place, one in itertools.takewhile(lambda each: begins(each[0]), enumerate(work)))
+        watch = asyncio.create_task(_watch_stop(stopped, stop))
+        plans = (
+            build_plan(place, one) for place, one in itertools.takewhile(lambda each: begins(each[0]), enumerate(work))
+        )
         try:
-            async with contextlib.aclosing(run_attempts(sandbox, plans, at_once=limits.at_once, stop=stop)) as made:
-                async for attempt in made:
-                    place, one = attempt.ordinal, work[attempt.ordinal]
-                    told = attempt.model_copy(update={"ordinal": one.ordinal})
-                    done(place, TaskAttempt(one.row, one.ordinal, told, _trace(attempt)))
+            async with contextlib.aclosing(run_attempts(sandbox, plans, at_once=limits.at_once, stop=stop)) as attempts:
+                async for attempt in attempts:
+                    place, work_item = attempt.ordinal, work[attempt.ordinal]
+                    ordered_attempt = attempt.model_copy(update={"ordinal": work_item.ordinal})
+                    done(place, TaskAttempt(work_item.row, work_item.ordinal, ordered_attempt, _build_trace(attempt)))
         finally:
             watch.cancel()
 
 
-async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
+async def _watch_stop(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
     while not stopped():
         await asyncio.sleep(POLL_S)
     stop.set()

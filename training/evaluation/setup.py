@@ -1,4 +1,4 @@
-"""An evaluation put together out of its job's file: rows, sandbox, and a model here or behind an address."""
+"""Assembly of an evaluation from its job's file: rows, sandbox, and a model here or behind an address."""
 
 from __future__ import annotations
 
@@ -7,33 +7,39 @@ from collections.abc import Callable
 from pathlib import Path
 
 from synthesis.errors import InputError
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from training.attempts import Table
 from training.config import EvaluationJob, Optimiser
 from training.dataset import SideName, TaskRow, read_manifest, read_rows
 from training.evaluation.asked_policy import AskedModels
-from training.evaluation.job import Attempting, Evaluation, carry_out, of_endpoint, of_model
+from training.evaluation.job import (
+    Attempting,
+    Evaluation,
+    build_endpoint_attempter,
+    build_model_attempter,
+    run_evaluation,
+)
 from training.job import LLM_KEY, JobFile, WallTime
-from training.job_setup import asked_model, check_lengths, check_programs, merged
+from training.job_setup import build_asked_model, check_lengths, check_programs, merge_job_adapters
 from training.metrics import Writer
 from training.trainer_callbacks import Ended
 
 
-def evaluated(
+def run_evaluation_job(
     folder: Path, job: JobFile, cfg: EvaluationJob, writer: Writer, stopped: Callable[[], bool], wall: WallTime
 ) -> tuple[Ended, int]:
-    """Carry an evaluation out; returns how it ended and how many reports there are.
+    """Run an evaluation; return how it ended and the number of reports.
 
-    Raises InputError: no tasks, or a model that cannot be used; and what `carry_out` does.
+    Raises InputError: no tasks, or a model that cannot be used; and as `carry_out`.
     """
-    rows = evaluated_rows(folder / job.dataset, cfg)
-    check_programs(default_sandbox(), rows)
-    attempting = _attempting(folder, job, cfg, rows, writer, stopped)
-    return carry_out(Evaluation(cfg, folder, rows, attempting, writer, stopped, job.reported, wall))
+    rows = read_evaluated_rows(folder / job.dataset, cfg)
+    check_programs(get_default_sandbox(), rows)
+    attempting = _build_attempter(folder, job, cfg, rows, writer, stopped)
+    return run_evaluation(Evaluation(cfg, folder, rows, attempting, writer, stopped, job.reported, wall))
 
 
-def evaluated_rows(dataset: Path, cfg: EvaluationJob) -> list[TaskRow]:
-    """The rows of the side that is evaluated. Raises InputError: there are none."""
+def read_evaluated_rows(dataset: Path, cfg: EvaluationJob) -> list[TaskRow]:
+    """Return the rows of the evaluated side. Raises InputError: it has none."""
     held_out = bool(read_manifest(dataset).test.rows)
     sides: tuple[SideName, ...] = {
         "held_out": ("test",) if held_out else ("train",),
@@ -46,15 +52,18 @@ def evaluated_rows(dataset: Path, cfg: EvaluationJob) -> list[TaskRow]:
     return rows
 
 
-def _attempting(
+def _build_attempter(
     folder: Path, job: JobFile, cfg: EvaluationJob, rows: list[TaskRow], writer: Writer, stopped: Callable[[], bool]
 ) -> Attempting:
     key = os.environ.get(LLM_KEY, "")
-    user, judge = asked_model("user", job.user, key), asked_model("judge", job.judge, key)
-    policy = asked_model("policy", job.policy, key)
+    user, judge = build_asked_model("user", job.user, key), build_asked_model("judge", job.judge, key)
+    policy = build_asked_model("policy", job.policy, key)
     if policy is not None:
-        return of_endpoint(
-            default_sandbox(), AskedModels(policy, user, judge, cfg.sent_reasoning, cfg.think, cfg.seed), cfg, stopped
+        return build_endpoint_attempter(
+            get_default_sandbox(),
+            AskedModels(policy, user, judge, cfg.sent_reasoning, cfg.think, cfg.seed),
+            cfg,
+            stopped,
         )
     if cfg.think != "model":
         raise InputError("think: a checkpoint's own template decides; serve the model, and evaluate it at its endpoint")
@@ -62,10 +71,10 @@ def _attempting(
         raise InputError("model: the job names neither a model nor an address of one")
     import torch
 
-    from training.model_loader import bf16, load_model
+    from training.model_loader import load_model, uses_bf16
 
     optimiser = Optimiser(precision=cfg.precision)
-    base = merged(folder, folder / job.model, [folder / name for name in job.adapters])
+    base = merge_job_adapters(folder, folder / job.model, [folder / name for name in job.adapters])
     model, tokenizer, replaced = load_model(base, optimiser)
     if replaced:
         words = "The model's chat template was replaced by TRL's training form of it, as in training."
@@ -73,15 +82,15 @@ def _attempting(
     check_lengths(model, tokenizer, rows, cfg.decoding)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     table = Table(
-        default_sandbox(),
+        get_default_sandbox(),
         tokenizer,
         cfg.attempts,
         user,
         judge,
         stopped,
-        bf16(optimiser),
+        uses_bf16(optimiser),
         thinking=cfg.thinking,
         judges_user=cfg.attempts.judges_user,
         seed=cfg.seed,
     )
-    return of_model(table, model, cfg)
+    return build_model_attempter(table, model, cfg)

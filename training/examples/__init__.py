@@ -1,1 +1,1 @@
-"""The demo's environments, tasks and teachers: all of it that needs no torch. Its model is in `training.demo`."""
+"""Environments, tasks and teachers of the demo: all parts that need no torch. Its model is in `training.demo`."""

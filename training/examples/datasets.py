@@ -1,4 +1,4 @@
-"""The demo's data: tasks, and what its teachers did with some of them, as frozen datasets beside an untrained model."""
+"""Data of the demo: tasks, and demonstrations of its teachers, as frozen datasets beside an untrained model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from training.dataset import (
     Split,
     TaskRow,
     TrajectoryRow,
-    behaviour_of,
-    freeze,
-    side_of,
-    trajectory_rows,
+    assign_side,
+    build_trajectory_rows,
+    freeze_dataset_folder,
+    hash_behaviour,
 )
 from training.examples.tasks import DemoTask, draw_tasks
 
@@ -34,12 +34,12 @@ LESSONS = 1
 """Demonstrations of each task that is not held out, by whichever teacher the dice choose."""
 
 
-def task_row(task: DemoTask) -> TaskRow:
-    """A task as a dataset's row."""
-    return TaskRow.model_validate(_origin(task).model_dump() | {"rollout": task.rollout})
+def build_task_row(task: DemoTask) -> TaskRow:
+    """Return a task as a dataset's row."""
+    return TaskRow.model_validate(_build_origin(task).model_dump() | {"rollout": task.rollout})
 
 
-def _origin(task: DemoTask) -> RowOrigin:
+def _build_origin(task: DemoTask) -> RowOrigin:
     key, calls = task.rollout.key, task.reference.calls
     return RowOrigin(
         id=key,
@@ -47,13 +47,13 @@ def _origin(task: DemoTask) -> RowOrigin:
         scenario=key,
         task=key,
         category=f"demo/{task.environment}",
-        behaviour=behaviour_of(task.rollout.instruction, [(call.tool, call.arguments) for call in calls]),
+        behaviour=hash_behaviour(task.rollout.instruction, [(call.tool, call.arguments) for call in calls]),
     )
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A teacher's turn at a task: the `ordinal`-th, by calls that are known before."""
+    """A teacher's demonstration of a task: the `ordinal`-th, by calls that are known in advance."""
 
     task: DemoTask
     teacher: Literal["careful", "careless"]
@@ -64,8 +64,8 @@ class Lesson:
         return self.task.careless if self.teacher == "careless" else self.task.reference
 
 
-def lessons_of(tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS) -> list[Lesson]:
-    """Which teacher shows which task, as the dice say."""
+def assign_lessons(tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS) -> list[Lesson]:
+    """Return the lessons, with the teacher of each task drawn at random by the seed."""
     dice = random.Random(f"teachers:{seed}")
     return [
         Lesson(task, "careless" if dice.random() < careless else "careful", ordinal)
@@ -74,48 +74,51 @@ def lessons_of(tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS)
     ]
 
 
-def teach(sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS) -> list[TrajectoryRow]:
-    """Demonstrations, executed in the sandbox: what a teacher saw is what the environment said."""
-    lessons = lessons_of(tasks, seed, careless)
-    done = played(sandbox, [(lesson.task.rollout, lesson.calls) for lesson in lessons])
+def make_demonstrations(
+    sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: float = CARELESS
+) -> list[TrajectoryRow]:
+    """Return demonstrations, executed in the sandbox: a teacher's observations are the environment's real replies."""
+    lessons = assign_lessons(tasks, seed, careless)
+    attempts = play_references(sandbox, [(lesson.task.rollout, lesson.calls) for lesson in lessons])
     rows: list[TrajectoryRow] = []
-    for place, (lesson, attempt) in enumerate(zip(lessons, done, strict=True)):
+    for place, (lesson, attempt) in enumerate(zip(lessons, attempts, strict=True)):
         task = lesson.task
         conversation = Conversation(messages=attempt.messages, tools=task.rollout.offered_tools)
-        origin = _origin(task).model_copy(update={"id": f"{task.rollout.key}-lesson-{place}"})
-        rows += trajectory_rows(conversation, Shape(), origin)
+        origin = _build_origin(task).model_copy(update={"id": f"{task.rollout.key}-lesson-{place}"})
+        rows += build_trajectory_rows(conversation, Shape(), origin)
     return rows
 
 
-def played(sandbox: Sandbox, lessons: Sequence[tuple[RolloutTask, Reference]]) -> list[Attempt]:
-    """What came of playing calls at tasks, in their order."""
+def play_references(sandbox: Sandbox, lessons: Sequence[tuple[RolloutTask, Reference]]) -> list[Attempt]:
+    """Return the attempts that result from playing references at tasks, in their order."""
     plans = [Plan(task, ReferencePolicy(reference), ordinal=place) for place, (task, reference) in enumerate(lessons)]
-    done = asyncio.run(_all(sandbox, plans))
+    done = asyncio.run(_run_plans(sandbox, plans))
     return [done[place] for place in range(len(lessons))]
 
 
-async def _all(sandbox: Sandbox, plans: Sequence[Plan]) -> dict[int, Attempt]:
+async def _run_plans(sandbox: Sandbox, plans: Sequence[Plan]) -> dict[int, Attempt]:
     return {attempt.ordinal: attempt async for attempt in run_attempts(sandbox, plans, at_once=8)}
 
 
-def split_of(seed: int) -> Split:
-    """By behaviour: nothing that is held out was asked with the same words and done by the same calls, by a teacher or
-    in RL. Its environments, its words and its tools were there."""
+def build_demo_split(seed: int) -> Split:
+    """Return the split by behaviour: nothing held out has the same words and the same calls as a demonstration or a
+    task of RL. Its environments, words and tools were trained on.
+    """
     return Split(unit="behaviour", test_share=SPLIT_SHARE, seed=seed)
 
 
 def freeze_demo(
     sandbox: Sandbox, folder: Path, seed: int, careless: float = CARELESS
 ) -> tuple[list[TrajectoryRow], list[TaskRow]]:
-    """Write the datasets `tasks` and `trajectories` below `folder`; returns (all demonstrations, all tasks)."""
-    split = split_of(seed)
+    """Write the datasets `tasks` and `trajectories` below `folder`; return (all demonstrations, all tasks)."""
+    split = build_demo_split(seed)
     tasks = draw_tasks(seed, EACH)
-    rows = [task_row(task) for task in tasks]
-    shown = [task for task, row in zip(tasks, rows, strict=True) if side_of(row, split) == "train"]
-    lessons = teach(sandbox, shown, seed, careless)
+    rows = [build_task_row(task) for task in tasks]
+    shown_tasks = [task for task, row in zip(tasks, rows, strict=True) if assign_side(row, split) == "train"]
+    lessons = make_demonstrations(sandbox, shown_tasks, seed, careless)
     selection = {"demo": True, "seed": seed, "careless": careless}
-    freeze(folder / "tasks", rows, name="Demo tasks", kind="tasks", split=split, selection=selection)
-    freeze(
+    freeze_dataset_folder(folder / "tasks", rows, name="Demo tasks", kind="tasks", split=split, selection=selection)
+    freeze_dataset_folder(
         folder / "trajectories",
         lessons,
         name="Demo demonstrations",

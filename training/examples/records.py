@@ -1,11 +1,11 @@
-"""The demo's environments and tasks as an importer's records, for an installation that keeps them as rows."""
+"""Environments and tasks of the demo as an importer's records, for an installation that keeps them as rows."""
 
 from __future__ import annotations
 
 from synthesis.formats.envscaler_export import environment_to_envscaler
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import decode_state
-from training.examples.tasks import ENVIRONMENTS, DemoTask, program
+from training.examples.tasks import ENVIRONMENTS, DemoTask, build_program
 
 SOURCE = "training-demo"
 CATEGORY = "Training demo"
@@ -17,9 +17,9 @@ _ABOUT = {
 }
 
 
-def environment_record(name: str) -> EnvironmentRecord:
-    """One of the demo's environments."""
-    code, (title, summary) = program(name), _ABOUT[name]
+def build_environment_record(name: str) -> EnvironmentRecord:
+    """Return the record of one of the demo's environments."""
+    code, (title, summary) = build_program(name), _ABOUT[name]
     record = EnvironmentRecord(
         key=name,
         name=f"{title} (training demo)",
@@ -33,13 +33,13 @@ def environment_record(name: str) -> EnvironmentRecord:
     return record.model_copy(update={"raw": environment_to_envscaler(record)})
 
 
-def task_record(task: DemoTask) -> TaskRecord:
-    """A task with the reference that solves it; its checks are evaluated as goals and guards."""
+def build_task_record(task: DemoTask) -> TaskRecord:
+    """Return a task with the reference that solves it; its checks are evaluated as goals and guards."""
     rollout = task.rollout
     initial = decode_state(rollout.initial)
     frame = rollout.verifier.frame
-    spelled = frame.model_dump(mode="json", exclude_defaults=True) if frame is not None else None
-    listed = [{"check_item": check.label, "check_func": check.source} for check in rollout.verifier.checks]
+    frame_json = frame.model_dump(mode="json", exclude_defaults=True) if frame is not None else None
+    checklist = [{"check_item": check.label, "check_func": check.source} for check in rollout.verifier.checks]
     return TaskRecord(
         environment_key=task.environment,
         key=rollout.key,
@@ -55,7 +55,7 @@ def task_record(task: DemoTask) -> TaskRecord:
             "task_id": rollout.key,
             "init_config": initial,
             "task": rollout.instruction,
-            "checklist_with_func": listed,
-            **({"frame": spelled} if spelled is not None else {}),
+            "checklist_with_func": checklist,
+            **({"frame": frame_json} if frame_json is not None else {}),
         },
     )

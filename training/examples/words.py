@@ -1,6 +1,7 @@
-"""The demo model's window, and the pieces of text that its tokenizer never joins: no token holds more than one.
+"""Window of the demo's model, and the pieces of text that its tokenizer never joins: no token holds more than one.
 
-No torch."""
+No torch.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +14,6 @@ PIECES = r'\n?\{"name": "|", "arguments": \{"|[a-z_]+": "?|", "|\{"|"\}\}\n?|\}\
 _PIECE = re.compile(PIECES)
 
 
-def pieces(text: str, most: int) -> int:
-    """How many pieces a text has, counted up to `most`: it has no fewer tokens."""
+def count_pieces(text: str, most: int) -> int:
+    """Return the number of pieces of a text, counted up to `most`: it has no fewer tokens."""
     return sum(1 for _ in islice(_PIECE.finditer(text), most))

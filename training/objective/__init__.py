@@ -1,1 +1,1 @@
-"""What is learnt from attempts: rows, who counts, advantages, correction of the sampler, loss."""
+"""Objective of RL: rows, masks, advantages, correction for the sampler, loss."""

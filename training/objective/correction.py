@@ -1,7 +1,7 @@
-"""The gap between the policy that drew a token and the one that learns from it, and what corrects it.
+"""Correction of the gap between the policy that drew a token and the one that is trained on it.
 
-An engine's probabilities differ from the trainer's by arithmetic alone, and by an update where attempts are one step
-old. With w = p_old / p_drawn of a token, p_old being the policy at the beginning of the update (the ratio that the loss
+An engine's probabilities differ from the trainer's by arithmetic alone, and by an update if attempts are one step old.
+With w = p_old / p_drawn of a token, p_old being the policy at the beginning of the update (the ratio that the loss
 clips is p / p_old), truncated importance sampling multiplies the token's surrogate by min(w, cap). `sequence` takes the
 product over an attempt and leaves out those above the cap. Both are TRL's (`vllm_importance_sampling_mode`,
 `token_truncate` and `sequence_mask`). Shapes: N attempts, T tokens.
@@ -19,9 +19,9 @@ LOG_BOUND = 20.0
 
 
 def sampling_weights(old: Tensor, drawn: Tensor, tokens: Tensor, correction: Correction) -> tuple[Tensor, Tensor]:
-    """((N, T) weights, (N, T) boolean: which tokens of `tokens` were cut) out of log-probabilities (N, T).
+    """Return ((N, T) weights, (N, T) boolean: which tokens of `tokens` were cut) from log-probabilities (N, T).
 
-    A token without a log-probability of its own (no number) has the ratio 1. Outside `tokens` the weight is 1.
+    A token without a log-probability (NaN) has the ratio 1. Outside `tokens` the weight is 1.
     """
     tokens = tokens.bool()
     gap = torch.where(tokens, (old - drawn).detach(), torch.zeros_like(old)).float().nan_to_num(0.0)
@@ -31,6 +31,6 @@ def sampling_weights(old: Tensor, drawn: Tensor, tokens: Tensor, correction: Cor
         ratio = gap.clamp(-LOG_BOUND, LOG_BOUND).exp()
         return ratio.clamp(max=correction.cap), tokens & (ratio > correction.cap)
     ratio = gap.sum(-1, keepdim=True).clamp(-LOG_BOUND, LOG_BOUND).exp()
-    gone = ratio > correction.cap
-    kept = torch.where(gone, torch.zeros_like(ratio), ratio).expand_as(gap)
-    return torch.where(tokens, kept, torch.ones_like(kept)), tokens & gone
+    is_dropped = ratio > correction.cap
+    sequence_weights = torch.where(is_dropped, torch.zeros_like(ratio), ratio).expand_as(gap)
+    return torch.where(tokens, sequence_weights, torch.ones_like(sequence_weights)), tokens & is_dropped

@@ -1,7 +1,7 @@
 """The policy's loss. Shapes: N attempts, T tokens. Log-probabilities are natural logarithms.
 
 With the ratio r = exp(log policy - log old policy) and the clipped c = clip(r, 1 - low, 1 + high), every form is built
-of min(r A, c A); what differs is over what r is taken and what the sum is divided by:
+of min(r A, c A); they differ in the unit over which r is taken and in the divisor of the sum:
 
     trajectory  AF Eq. 2: r of a whole attempt, from summed log-probabilities; by the number of unmasked attempts
     gspo        the same with the geometric mean of its tokens' ratios; by the number of unmasked attempts
@@ -18,8 +18,9 @@ Dual clip (`loss.dual_clip` = c > 1 + high; Ye et al., arXiv 1912.09729, Eq. 5; 
 max(min(r A, c(r) A), c A), which is min(r, c) A outside the lower clip. Without it min(r A, clip(r) A) = r A has no
 bound: an attempt that the policy has come to like in spite of A < 0 pulls with its whole ratio. A token's ratio stays
 near 1 in a few updates; a whole attempt's (`trajectory`) is the product of thousands and does not.
-A masked attempt has no loss-bearing token (`objective.masks.loss_tokens`) and is not in `counted`; whatever its values
-are, they change nothing. With nothing left the loss is 0 and has a gradient, of zeros.
+
+A masked attempt has no loss-bearing token (`objective.masks.mask_loss_tokens`) and is not in `counted`; its values
+never change anything. If no attempt is left, the loss is 0 and its gradient is zeros.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ BY_ATTEMPT: tuple[LossForm, ...] = (*WHOLE, "grpo", "dr_grpo")
 
 @dataclass(frozen=True)
 class Batch:
-    """What a micro batch brings.
+    """Tensors of a micro batch.
 
     `logps` (N, T) with gradient, of the policy being trained; `old_logps` (N, T) of the policy that made the attempts;
-    `reference_logps` (N, T) or None. `weights` (N, T) correct what drew the tokens (`training.objective.correction`).
+    `reference_logps` (N, T) or None. `weights` (N, T) correct for the sampler (`training.objective.correction`).
     `advantages` (N,), or (N, T) for forms by token. `tokens` (N, T) boolean, the loss-bearing ones of counted attempts.
     `counted` (N,) boolean, the attempts that are not masked.
 
-    Where an attempt is several rows, one a turn (forms by token alone), `advantages` and `counted` of each are the
+    If an attempt is several rows, one a turn (forms by token alone), `advantages` and `counted` of each are the
     attempt's, and `attempt_tokens` (N,) are the loss-bearing tokens of all its rows, which `grpo` divides by.
     """
 
@@ -65,9 +66,9 @@ class Batch:
 class Statistics:
     """Sums over this micro batch, detached, to be added up over micro batches and ranks before they are divided.
 
-    The others are over `units`: tokens, or attempts in `trajectory` and `gspo`. A unit is clipped when its ratio is
-    strictly outside and its gradient therefore gone (`cispo`: held at the bound); `clipped_dual` are those that the
-    dual clip took. `kl` is 0 without a penalty in the loss.
+    All other fields are counted over `units`: tokens, or attempts in `trajectory` and `gspo`. A unit is clipped when
+    its ratio is strictly outside and its gradient therefore gone (`cispo`: held at the bound); `clipped_dual` are those
+    that the dual clip took. `kl` is 0 without a penalty in the loss.
     """
 
     units: Tensor
@@ -80,49 +81,49 @@ class Statistics:
 def policy_loss(
     batch: Batch, loss: Loss, kl: Kl, divisor: Tensor | float | None = None, constant_length: int = 0
 ) -> tuple[Tensor, Statistics]:
-    """(scalar loss to be minimised, statistics) of a micro batch.
+    """Return (scalar loss to be minimised, statistics) of a micro batch.
 
-    `divisor` is what the sum is divided by: `local_units` added up over the micro batches and ranks of one update,
-    and by the number of ranks where their gradients are averaged (as DDP does). None: of this batch alone; `bnpo` never
-    takes another. `constant_length` is `dr_grpo`'s. Raises ValueError: the shapes do not fit, token advantages with a
-    form of whole attempts, a penalty towards a reference without its log-probabilities, `dr_grpo` without its length.
-    """
-    _check(batch, loss, kl, constant_length)
+    `divisor` divides the sum: `count_local_units` added up over the micro batches and ranks of one update, times the
+    number of ranks if their gradients are averaged (as DDP does). None: of this batch alone; `bnpo` never takes
+    another. `constant_length` is `dr_grpo`'s. Raises ValueError: the shapes do not fit, token advantages with a form of
+    whole attempts, a penalty towards a reference without its log-probabilities, `dr_grpo` without its length."""
+    _check_shapes(batch, loss, kl, constant_length)
     tokens = batch.tokens.bool() & batch.counted.bool().unsqueeze(-1)
     # Masked places may hold anything, NaN included; they leave before the arithmetic and take their gradient along.
-    logps, old = _inside(batch.logps, tokens), _inside(batch.old_logps, tokens).detach()
+    logps, old = _mask_values(batch.logps, tokens), _mask_values(batch.old_logps, tokens).detach()
     if loss.form in WHOLE:
-        gain, statistics = _by_attempt(batch, tokens, logps - old, loss)
+        gain, statistics = _compute_attempt_gain(batch, tokens, logps - old, loss)
     else:
-        gain, statistics = _by_token(batch, tokens, logps, old, loss)
+        gain, statistics = _compute_token_gain(batch, tokens, logps, old, loss)
     if batch.weights is not None:
         # As TRL: a surrogate of a whole attempt is multiplied by each token's weight, then averaged over them.
-        weights = _inside(batch.weights, tokens).detach()
-        gain = gain * (weights if gain.dim() == 2 else _mean(weights, tokens))
+        weights = _mask_values(batch.weights, tokens).detach()
+        gain = gain * (weights if gain.dim() == 2 else _average_tokens(weights, tokens))
     if kl.coefficient and kl.place == "loss":
-        penalty = _penalty(batch, tokens, logps, old, kl)
-        statistics = _with_kl(statistics, penalty)
-        gain = gain - kl.coefficient * _paid(penalty, tokens, loss.form)
+        penalty = _compute_penalty(batch, tokens, logps, old, kl)
+        statistics = _add_kl(statistics, penalty)
+        gain = gain - kl.coefficient * _sum_penalty(penalty, tokens, loss.form)
     if loss.form == "grpo":
         whole = batch.attempt_tokens
-        gain = _mean(gain, tokens) if whole is None else gain.sum(-1) / whole.to(gain).clamp(min=1)
+        gain = _average_tokens(gain, tokens) if whole is None else gain.sum(-1) / whole.to(gain).clamp(min=1)
     if divisor is None or loss.form == "bnpo":
-        divisor = local_units(loss.form, tokens, batch.counted, constant_length)
+        divisor = count_local_units(loss.form, tokens, batch.counted, constant_length)
     by = torch.as_tensor(divisor, dtype=gain.dtype, device=gain.device)
     # Nothing counted: the sum is 0 and still hangs on the policy, so that backward finds zeros rather than nothing.
     return -gain.sum() / torch.where(by > 0, by, torch.ones_like(by)), statistics
 
 
-def local_units(form: LossForm, tokens: Tensor, counted: Tensor, constant_length: int = 0) -> Tensor:
-    """How much of the divisor a micro batch brings: its unmasked attempts (`trajectory`, `grpo`; `dr_grpo`: times the
-    constant length) or its loss-bearing tokens (`dapo`, `bnpo`, `cispo`). A float64 scalar."""
+def count_local_units(form: LossForm, tokens: Tensor, counted: Tensor, constant_length: int = 0) -> Tensor:
+    """Return a micro batch's part of the divisor: its unmasked attempts (`trajectory`, `grpo`; `dr_grpo`: times the
+    constant length) or its loss-bearing tokens (`dapo`, `bnpo`, `cispo`). A float64 scalar.
+    """
     if form in BY_ATTEMPT:
         return counted.double().sum() * (constant_length if form == "dr_grpo" else 1)
     return (tokens.bool() & counted.bool().unsqueeze(-1)).double().sum()
 
 
-def token_kl(logps: Tensor, other_logps: Tensor, estimator: KlEstimator) -> Tensor:
-    """(N, T) estimates of KL(policy || other) at sampled tokens, d = log other - log policy.
+def estimate_token_kl(logps: Tensor, other_logps: Tensor, estimator: KlEstimator) -> Tensor:
+    """Return (N, T) estimates of KL(policy || other) at sampled tokens, d = log other - log policy.
 
     k1 = -d (unbiased, of either sign), k2 = d^2 / 2 (biased), k3 = exp(d) - d - 1 (unbiased, never below 0).
     """
@@ -134,28 +135,32 @@ def token_kl(logps: Tensor, other_logps: Tensor, estimator: KlEstimator) -> Tens
     return torch.expm1(difference) - difference
 
 
-def _by_attempt(batch: Batch, tokens: Tensor, log_ratios: Tensor, loss: Loss) -> tuple[Tensor, Statistics]:
-    """AF Eq. 2 without its KL: (N,) min(r_i A_i, clip(r_i) A_i), r_i = exp(sum_t log ratio_it); `gspo`: of the mean."""
-    # An attempt without a token of its own has nothing that could be made likelier.
+def _compute_attempt_gain(batch: Batch, tokens: Tensor, log_ratios: Tensor, loss: Loss) -> tuple[Tensor, Statistics]:
+    """Return AF Eq. 2 without its KL: (N,) min(r_i A_i, clip(r_i) A_i), r_i = exp(sum_t log ratio_it); `gspo`: of the
+    mean.
+    """
+    # An attempt without a token of its own contributes nothing that could become likelier.
     acted = tokens.any(-1)
     advantages = torch.where(acted, batch.advantages, torch.zeros_like(batch.advantages))
-    log_ratio = log_ratios.sum(-1) if loss.form == "trajectory" else _mean(log_ratios, tokens)
-    ratio, surrogate = _clipped(log_ratio, advantages.to(log_ratios.dtype), loss)
-    return surrogate, _statistics(ratio, advantages, acted, loss)
+    log_ratio = log_ratios.sum(-1) if loss.form == "trajectory" else _average_tokens(log_ratios, tokens)
+    ratio, surrogate = _clip_surrogate(log_ratio, advantages.to(log_ratios.dtype), loss)
+    return surrogate, _build_statistics(ratio, advantages, acted, loss)
 
 
-def _by_token(batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, loss: Loss) -> tuple[Tensor, Statistics]:
-    """(N, T) min(r_it A_it, clip(r_it) A_it), or `cispo`'s gain; 0 where a token bears no loss."""
+def _compute_token_gain(
+    batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, loss: Loss
+) -> tuple[Tensor, Statistics]:
+    """Return (N, T) min(r_it A_it, clip(r_it) A_it), or `cispo`'s gain; 0 where a token bears no loss."""
     given = batch.advantages if batch.advantages.dim() == 2 else batch.advantages.unsqueeze(-1)
     advantages = torch.where(tokens, given, torch.zeros_like(given))
-    ratio, gain = _clipped(logps - old, advantages.to(logps.dtype), loss)
+    ratio, gain = _clip_surrogate(logps - old, advantages.to(logps.dtype), loss)
     if loss.form == "cispo":
         gain = ratio.clamp(max=1 + loss.clip_high) * advantages.to(logps.dtype) * logps
-    return gain, _statistics(ratio, advantages, tokens, loss)
+    return gain, _build_statistics(ratio, advantages, tokens, loss)
 
 
-def _clipped(log_ratio: Tensor, advantages: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
-    """(ratio, min(ratio A, clip(ratio) A)). Exactly at an edge nothing is clipped: the gradient is whole."""
+def _clip_surrogate(log_ratio: Tensor, advantages: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
+    """Return (ratio, min(ratio A, clip(ratio) A)). Exactly at an edge nothing is clipped: the gradient is whole."""
     ratio = log_ratio.clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
     clipped = ratio.clamp(1 - loss.clip_low, 1 + loss.clip_high)
     # Above 1 + clip_high the minimum takes the free ratio for A < 0 alone, so bounding it is the dual clip.
@@ -163,34 +168,36 @@ def _clipped(log_ratio: Tensor, advantages: Tensor, loss: Loss) -> tuple[Tensor,
     return ratio.detach(), torch.minimum(free * advantages, clipped * advantages)
 
 
-def _inside(values: Tensor, tokens: Tensor) -> Tensor:
-    """Values where the tokens bear loss, else 0; at least in float32, since an attempt's ratio is a long sum."""
+def _mask_values(values: Tensor, tokens: Tensor) -> Tensor:
+    """Return values where the tokens bear loss, else 0; at least in float32, since an attempt's ratio is a long sum."""
     full = values if values.dtype == torch.float64 else values.float()
     return torch.where(tokens, full, torch.zeros_like(full))
 
 
-def _mean(values: Tensor, tokens: Tensor) -> Tensor:
-    """(N,) mean over an attempt's loss-bearing tokens; 0 without any."""
+def _average_tokens(values: Tensor, tokens: Tensor) -> Tensor:
+    """Return (N,) mean over an attempt's loss-bearing tokens; 0 without any."""
     return values.sum(-1) / tokens.sum(-1).clamp(min=1)
 
 
-def _paid(penalty: Tensor, tokens: Tensor, form: LossForm) -> Tensor:
-    """The penalty as the form counts: an attempt's sum (Eq. 2's divergence of whole attempts), its mean, or tokens."""
+def _sum_penalty(penalty: Tensor, tokens: Tensor, form: LossForm) -> Tensor:
+    """Return the penalty in the unit of the form: an attempt's sum (Eq. 2's divergence of whole attempts), its mean, or
+    tokens.
+    """
     if form == "trajectory":
         return penalty.sum(-1)
-    return _mean(penalty, tokens) if form == "gspo" else penalty
+    return _average_tokens(penalty, tokens) if form == "gspo" else penalty
 
 
-def _penalty(batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, kl: Kl) -> Tensor:
-    """(N, T) token KL to the old or the reference policy, 0 where a token bears no loss."""
+def _compute_penalty(batch: Batch, tokens: Tensor, logps: Tensor, old: Tensor, kl: Kl) -> Tensor:
+    """Return the (N, T) token KL to the old or the reference policy, 0 where a token bears no loss."""
     other = old
     if kl.to == "reference":
         assert batch.reference_logps is not None
-        other = _inside(batch.reference_logps, tokens).detach()
-    return token_kl(logps, other, kl.estimator)
+        other = _mask_values(batch.reference_logps, tokens).detach()
+    return estimate_token_kl(logps, other, kl.estimator)
 
 
-def _statistics(ratio: Tensor, advantages: Tensor, counted: Tensor, loss: Loss) -> Statistics:
+def _build_statistics(ratio: Tensor, advantages: Tensor, counted: Tensor, loss: Loss) -> Statistics:
     low = (ratio < 1 - loss.clip_low) & (advantages < 0) & counted
     high = (ratio > 1 + loss.clip_high) & (advantages > 0) & counted
     dual = (ratio > (loss.dual_clip or torch.inf)) & (advantages < 0) & counted
@@ -203,11 +210,11 @@ def _statistics(ratio: Tensor, advantages: Tensor, counted: Tensor, loss: Loss) 
     )
 
 
-def _with_kl(statistics: Statistics, penalty: Tensor) -> Statistics:
+def _add_kl(statistics: Statistics, penalty: Tensor) -> Statistics:
     return replace(statistics, kl=penalty.detach().double().sum())
 
 
-def _check(batch: Batch, loss: Loss, kl: Kl, constant_length: int) -> None:
+def _check_shapes(batch: Batch, loss: Loss, kl: Kl, constant_length: int) -> None:
     shape = batch.logps.shape
     if batch.logps.dim() != 2 or batch.old_logps.shape != shape or batch.tokens.shape != shape:
         raise ValueError("logps, old_logps and tokens must all be (attempts, tokens)")

@@ -1,8 +1,9 @@
-"""Which attempts count where. Shapes: N attempts, T tokens.
+"""Masks: which attempts count in which part of the objective. Shapes: N attempts, T tokens.
 
-An attempt that is not valid (`infra_error`, a simulated user's error: `training.rewards.scored`) is out of everything:
-baseline, deviation, advantage, loss and the loss's divisor. Dynamic sampling takes groups of equal rewards out of the
-baseline, the loss and its divisor, and out of the deviation too when it drops `before` that is taken.
+An attempt that is not valid (`infra_error`, a simulated user's error: `training.rewards.score_attempt`) is excluded
+from everything: baseline, deviation, advantage, loss and the loss's divisor. Dynamic sampling takes groups of equal
+rewards out of the baseline, the loss and its divisor, and out of the deviation too if it drops them `before` that is
+taken.
 """
 
 from __future__ import annotations
@@ -12,41 +13,46 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from training.config import DynamicSampling
-from training.objective.rows import Rows, label_equal
+from training.objective.rows import Rows, find_equal_labels
 
 
 @dataclass(frozen=True)
 class Masks:
     """Boolean (N,). `counted`: in the baseline, has an advantage, in the loss and its divisor. `deviating`: in the
-    standard deviation. `flat`: in a group whose valid rewards are all equal, whether or not that has consequences."""
+    standard deviation. `flat`: in a group whose valid rewards are all equal, whether or not that has consequences.
+    """
 
     counted: Tensor
     deviating: Tensor
     flat: Tensor
 
     def rows(self, own: slice) -> Masks:
-        """The masks of some of the rows."""
+        """Return the masks of some of the rows."""
         return Masks(self.counted[own], self.deviating[own], self.flat[own])
 
 
-def zero_variance(rewards: Tensor, groups: Tensor, valid: Tensor) -> Tensor:
-    """(N,) whether the row's group teaches nothing: its valid rewards are all equal, or fewer than two are valid.
+def find_zero_variance(rewards: Tensor, groups: Tensor, valid: Tensor) -> Tensor:
+    """Return (N,) whether the row's group teaches nothing: its valid rewards are all equal, or fewer than two are
+    valid.
 
-    AF 4.1 and DAPO name groups that are all right or all wrong; with graded rewards equal ones in between are the same.
+    AF 4.1 and DAPO name groups that are all right or all wrong; with graded rewards, equal ones in between are the
+    same.
     """
-    return label_equal(rewards, groups, valid)
+    return find_equal_labels(rewards, groups, valid)
 
 
-def masks_of(rows: Rows, dynamic: DynamicSampling) -> Masks:
-    """Masks of a whole step, all ranks gathered."""
+def build_masks(rows: Rows, dynamic: DynamicSampling) -> Masks:
+    """Return the masks of a whole step, all ranks gathered."""
     valid = rows.valid.bool()
-    flat = zero_variance(rows.rewards, rows.groups, valid)
+    flat = find_zero_variance(rows.rewards, rows.groups, valid)
     if not dynamic.enabled:
         return Masks(counted=valid, deviating=valid, flat=flat)
     left = valid & ~flat
     return Masks(counted=left, deviating=left if dynamic.drop == "before" else valid, flat=flat)
 
 
-def loss_tokens(tokens: Tensor, counted: Tensor) -> Tensor:
-    """(N, T) boolean: the agent's own tokens (`tokens`, TRL's `tool_mask` x `completion_mask`) of counted attempts."""
+def mask_loss_tokens(tokens: Tensor, counted: Tensor) -> Tensor:
+    """Return (N, T) boolean: the agent's own tokens (`tokens`, TRL's `tool_mask` x `completion_mask`) of counted
+    attempts.
+    """
     return tokens.bool() & counted.bool().unsqueeze(-1)

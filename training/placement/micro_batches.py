@@ -1,4 +1,4 @@
-"""Micro batches of a budget of tokens: a batch's rows in parts of like lengths, as many on every rank."""
+"""Micro batches of a budget of tokens: a batch's rows in parts of similar lengths, the same number on every rank."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ Counting = Callable[[int], int]
 """The greatest of all ranks' numbers."""
 
 
-def token_parts(lengths: Sequence[int], budget: int, *, packed: bool = False, least: int = 1) -> list[list[int]]:
-    """Places of rows in parts of at most `budget` tokens, a longer row by itself; at least `least` parts where there
-    are so many rows. Padding counts, unless rows are `packed` one behind the other."""
+def split_by_tokens(lengths: Sequence[int], budget: int, *, packed: bool = False, least: int = 1) -> list[list[int]]:
+    """Return indices of rows in parts of at most `budget` tokens, a longer row by itself; at least `least` parts if
+    there are so many rows. Padding counts, unless rows are `packed` one after the other.
+    """
     parts: list[list[int]] = []
     longest = filled = 0
     for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
@@ -32,14 +33,18 @@ def token_parts(lengths: Sequence[int], budget: int, *, packed: bool = False, le
     return parts
 
 
-def as_many(lengths: Sequence[int], budget: int, most: Counting, *, packed: bool = False) -> list[list[int]]:
-    """The same, in as many parts on every rank: what ranks send one another in a pass has to match. Collective."""
-    least = most(len(token_parts(lengths, budget, packed=packed)))
-    return token_parts(lengths, budget, packed=packed, least=least)
+def split_alike_on_ranks(
+    lengths: Sequence[int], budget: int, most: Counting, *, packed: bool = False
+) -> list[list[int]]:
+    """Return `split_by_tokens` with the same number of parts on every rank: communication within a pass has to match.
+    Collective.
+    """
+    least = most(len(split_by_tokens(lengths, budget, packed=packed)))
+    return split_by_tokens(lengths, budget, packed=packed, least=least)
 
 
-def rows_of_batch(batch: dict[str, Any], places: Sequence[int], rows: int) -> dict[str, Any]:
-    """Some rows of a batch; what is no tensor with a row each stays as it is."""
+def select_batch_rows(batch: dict[str, Any], places: Sequence[int], rows: int) -> dict[str, Any]:
+    """Return some rows of a batch; values that are not tensors with one entry per row stay as they are."""
     chosen = torch.tensor(places)
     return {
         key: value[chosen.to(value.device)] if isinstance(value, Tensor) and value.dim() and len(value) == rows
@@ -48,12 +53,13 @@ def rows_of_batch(batch: dict[str, Any], places: Sequence[int], rows: int) -> di
     }  # fmt: skip
 
 
-def summed_loss(
+def accumulate_loss(
     accelerator: Any, model: Any, parts: Sequence[Any], loss_of: Callable[[Any], Tensor], *, sharded: bool
 ) -> Tensor:
-    """The loss over all parts: gradients of all but the last are added up here, the last one's are the caller's.
+    """Return the loss over all parts: gradients of all but the last are accumulated here, the last one's are the
+    caller's.
 
-    Copies of a model send each other gradients once; shards after each part, or each rank would hold whole ones.
+    Copies of a model exchange gradients once; shards after each part, or each rank would hold whole gradients.
     """
     before: Tensor | None = None
     for part in parts[:-1]:
@@ -65,12 +71,12 @@ def summed_loss(
     return last if before is None else last + before
 
 
-def greatest(accelerator: Any) -> Counting:
-    """`Counting` over the ranks of an accelerator."""
+def make_rank_maximum(accelerator: Any) -> Counting:
+    """Return the `Counting` over the ranks of an accelerator."""
 
-    def most(number: int) -> int:
+    def compute_maximum(number: int) -> int:
         if accelerator.num_processes == 1:
             return number
         return int(accelerator.gather(torch.tensor([number], device=accelerator.device)).max())
 
-    return most
+    return compute_maximum

@@ -1,8 +1,8 @@
 """Placement of a model on a job's devices: FSDP2 through accelerate, attention, gradient checkpointing, optimiser.
 
 Under FSDP2 each rank holds a share of weights, gradients and the optimiser's state, and gathers a layer when it is
-computed. A rank that generates does so at its own pace, which no collective allows: for so long it holds all weights
-(`whole_weights`). Checkpoints are of shards, a file a rank; `save_whole` puts the weights together again.
+computed. A rank that generates does so at its own pace, which collectives do not allow: meanwhile it holds all weights
+(`gather_whole_weights`). Checkpoints consist of shards, a file per rank; `save_whole_model` assembles the weights.
 """
 
 from __future__ import annotations
@@ -25,67 +25,71 @@ from transformers import AutoModelForCausalLM
 
 from synthesis.errors import InputError
 from training.config import Hardware
-from training.main_memory import main_memory
-from training.memory import C, decided, shape_like, shape_of
+from training.main_memory import read_main_memory
+from training.memory import C, decide_hardware, estimate_shape, parse_shape
 
 SHARDED = "SHARDED_STATE_DICT"
 
 
-def decided_here(folder: str, config: C, engine: str) -> C:
-    """A job's configuration with what is `auto` decided for this machine's memory and the model in a folder."""
+def decide_local_hardware(folder: str, config: C, engine: str) -> C:
+    """Return a job's configuration with `auto` values decided for this machine's memory and the model in a folder."""
     gpus = int(os.environ.get("WORLD_SIZE", "1")) if torch.cuda.is_available() else 0
-    memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory if gpus else main_memory()
+    memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory if gpus else read_main_memory()
     try:
-        shape = shape_of(json.loads((Path(folder) / "config.json").read_bytes()))
+        shape = parse_shape(json.loads((Path(folder) / "config.json").read_bytes()))
     except (OSError, ValueError):
         shape = None
-    # Without a shape nothing is known, and the loader says why.
-    return decided(shape or shape_like(0), config, gpus, float(memory) or math.inf, engine)
+    # Without a shape the size is unknown; the loader reports the reason.
+    return decide_hardware(shape or estimate_shape(0), config, gpus, float(memory) or math.inf, engine)
 
 
-def placement_arguments(hardware: Hardware) -> dict[str, Any]:
-    """What `TrainingArguments` are told. What is still `auto` is decided by whether there is a GPU.
+def build_placement_arguments(hardware: Hardware) -> dict[str, Any]:
+    """Return the placement's part of `TrainingArguments`. Values that are still `auto` depend on whether there is a
+    GPU.
 
     Raises InputError: the optimiser's package is not installed.
     """
-    kept = checkpointed(hardware)
-    told: dict[str, Any] = {"gradient_checkpointing": kept and not sharded(hardware), "optim": _optimiser(hardware)}
-    if kept:
-        told["gradient_checkpointing_kwargs"] = {"use_reentrant": False}
-    if sharded(hardware):
-        told["fsdp"] = True
-        told["fsdp_config"] = {
+    is_kept = is_checkpointed(hardware)
+    arguments: dict[str, Any] = {
+        "gradient_checkpointing": is_kept and not is_sharded(hardware),
+        "optim": _choose_optimiser(hardware),
+    }
+    if is_kept:
+        arguments["gradient_checkpointing_kwargs"] = {"use_reentrant": False}
+    if is_sharded(hardware):
+        arguments["fsdp"] = True
+        arguments["fsdp_config"] = {
             "version": 2,
             "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
             "reshard_after_forward": True,
             "cpu_offload": hardware.offload,
             "state_dict_type": SHARDED,
-            # FSDP's own: the model's would gather each layer once more in the backward pass.
-            "activation_checkpointing": kept,
+            # FSDP's own checkpointing: the model's would gather each layer once more in the backward pass.
+            "activation_checkpointing": is_kept,
         }
-        # Else each rank would hold whole gradients until the last micro batch.
-        told["accelerator_config"] = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
-    return told
+        # Otherwise each rank would hold whole gradients until the last micro batch.
+        arguments["accelerator_config"] = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+    return arguments
 
 
-def sharded(hardware: Hardware) -> bool:
-    """Whether the model is spread over the ranks."""
+def is_sharded(hardware: Hardware) -> bool:
+    """Return whether the model is spread over the ranks."""
     return hardware.sharding == "fsdp2"
 
 
-def checkpointed(hardware: Hardware) -> bool:
-    """Whether activations are computed again in the backward pass."""
+def is_checkpointed(hardware: Hardware) -> bool:
+    """Return whether activations are computed again in the backward pass."""
     choice = hardware.gradient_checkpointing
     return torch.cuda.is_available() if choice == "auto" else choice == "on"
 
 
-def attention_of(hardware: Hardware) -> str:
-    """transformers' name of the attention. Raises InputError: it is asked for and cannot be had here."""
+def choose_attention(hardware: Hardware) -> str:
+    """Return transformers' name of the attention. Raises InputError: it is requested and not available here."""
     able = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
-    here = able and importlib.util.find_spec("flash_attn") is not None
+    has_flash = able and importlib.util.find_spec("flash_attn") is not None
     if hardware.attention == "auto":
-        return "flash_attention_2" if here else "sdpa"
-    if hardware.attention == "flash_attention_2" and not here:
+        return "flash_attention_2" if has_flash else "sdpa"
+    if hardware.attention == "flash_attention_2" and not has_flash:
         raise InputError(
             "hardware.attention: flash_attention_2 needs the package flash-attn and a GPU of compute capability 8.0; "
             "take `auto` or `sdpa`"
@@ -93,7 +97,7 @@ def attention_of(hardware: Hardware) -> str:
     return hardware.attention
 
 
-def _optimiser(hardware: Hardware) -> str:
+def _choose_optimiser(hardware: Hardware) -> str:
     if hardware.optimiser_state == "adamw":
         # Fused kernels take no shards that lie in the computer's memory.
         return "adamw_torch" if hardware.offload else "adamw_torch_fused"
@@ -102,14 +106,14 @@ def _optimiser(hardware: Hardware) -> str:
     return "adamw_torch_8bit"
 
 
-def begin(arguments: Any) -> None:
-    """To be called between a trainer's arguments and the trainer: on CPUs accelerate is told by hand that it shards.
+def configure_cpu_sharding(arguments: Any) -> None:
+    """Configure accelerate for sharding on CPUs; call it between creating a trainer's arguments and the trainer.
 
-    accelerate 1.15 takes a plugin for FSDP on GPUs alone; what it then does runs on CPUs and gloo as well.
+    accelerate 1.15 takes a plugin for FSDP on GPUs only; what it then does runs on CPUs and gloo as well.
     """
     if not arguments.fsdp or torch.cuda.is_available():
         return
-    # The arguments' devices are set up once, when they are first asked for; that forgets what accelerate was told.
+    # The arguments set up their devices on first access, which resets accelerate's state: do that before changing it.
     _ = arguments.device
     plugin = FullyShardedDataParallelPlugin(**arguments.fsdp_plugin_args)
     state = Accelerator(cpu=True, mixed_precision="no", fsdp_plugin=plugin).state
@@ -118,13 +122,13 @@ def begin(arguments: Any) -> None:
 
 
 @contextlib.contextmanager
-def whole_weights(model: Any) -> Iterator[None]:
-    """Within, each rank holds all weights of a model that is sharded; of another one nothing changes. Collective."""
+def gather_whole_weights(model: Any) -> Iterator[None]:
+    """Hold all weights of a sharded model on each rank in the block; other models are unchanged. Collective."""
     parts = [part for part in model.modules() if isinstance(part, FSDPModule)]
     if not parts:
         yield
         return
-    _first_forward(model)
+    _run_first_forward(model)
     were = []
     for part in parts:
         were.append([group._reshard_after_forward for group in part._get_fsdp_state()._fsdp_param_groups])
@@ -138,22 +142,23 @@ def whole_weights(model: Any) -> Iterator[None]:
             part.reshard()
 
 
-def _first_forward(model: Any) -> None:
-    """FSDP2 prepares itself in the first forward pass, which all ranks have to make."""
+def _run_first_forward(model: Any) -> None:
+    """Run the first forward pass, in which FSDP2 initialises itself; all ranks have to make it."""
     if model._get_fsdp_state()._is_root is not None:
         return
     with torch.no_grad():
         model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=model.device), use_cache=False)
 
 
-def save_whole(trainer: Any, folder: Path) -> None:
-    """The weights of a sharded model put together on the first rank and saved with the tokenizer; adapters are merged
-    into the model they were begun on. Collective."""
+def save_whole_model(trainer: Any, folder: Path) -> None:
+    """Assemble the weights of a sharded model on the first rank and save them with the tokenizer; adapters are merged
+    into their base model. Collective.
+    """
     state: dict[str, torch.Tensor] = trainer.accelerator.get_state_dict(trainer.model)
     if trainer.accelerator.is_main_process:
         model = trainer.accelerator.unwrap_model(trainer.model)
         for tied in getattr(model, "all_tied_weights_keys", None) or {}:
-            # One tensor under two names, which the gathering took for two.
+            # One tensor under two names, which gathering treated as two.
             state.pop(tied, None)
         if not hasattr(model, "merge_and_unload"):
             model.save_pretrained(folder, state_dict=state)

@@ -1,1 +1,1 @@
-"""Parts of SFT: samples that are tokenised when they are learnt, and the trainer that learns from them."""
+"""Parts of SFT: samples that are tokenised lazily, and the trainer that uses them."""

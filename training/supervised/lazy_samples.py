@@ -1,4 +1,4 @@
-"""Samples of SFT that are tokenised when they are asked for, in the order in which they are learnt."""
+"""Samples of SFT that are tokenised on access, in training order."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Tokenised(Protocol):
 
 @dataclass
 class LazySamples:
-    """Makes samples out of a row's number and the number of the row's sample; `tokenise(row)` makes all of a row.
+    """Samples by row and by number within the row; `tokenise(row)` makes all samples of a row.
 
-    One that is longer than `most` comes as a single token that bears no loss (`blank`), so that batches and steps stay
-    what they were planned to be; `refused` is then the row's number from 1, else 0.
+    A sample longer than `most` becomes a single token that bears no loss (`blank`), so that batches and steps stay as
+    planned; `refused` is then the row's number from 1, else 0.
     """
 
     tokenise: Callable[[int], Sequence[Tokenised]]
@@ -40,17 +40,18 @@ class LazySamples:
     _kept: OrderedDict[int, Sequence[Tokenised]] = field(default_factory=OrderedDict)
 
     def __getstate__(self) -> dict[str, int]:
-        """For the fingerprint that `datasets` makes of a transform: not the rows, nor the model that comes with them.
-        Processes that read ahead are forked, and hold it whole."""
+        """Return the state for the fingerprint that `datasets` makes of a transform, without the rows and the model.
+        Processes that prefetch are forked, and hold the whole object.
+        """
         return {"most": self.most, "blank": self.blank}
 
     def dataset(self, places: Sequence[tuple[int, int]]) -> datasets.Dataset:
-        """A dataset of places that become samples when they are read."""
+        """Return a dataset of places that become samples when they are read."""
         columns = {"row": [row for row, _ in places], "number": [number for _, number in places]}
         return datasets.Dataset.from_dict(columns).with_transform(self.samples)
 
     def samples(self, places: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
-        """Columns `input_ids`, `labels` and `refused` of the samples at places (columns `row` and `number`)."""
+        """Return columns `input_ids`, `labels` and `refused` of the samples at places (columns `row` and `number`)."""
         made = [self._sample(row, number) for row, number in zip(places["row"], places["number"], strict=True)]
         ids, labels, refused = zip(*made, strict=True)
         return {"input_ids": list(ids), "labels": list(labels), "refused": list(refused)}

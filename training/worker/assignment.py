@@ -1,4 +1,4 @@
-"""What a claim gives a worker, and the folder that it is kept in while the attempt lasts."""
+"""Assignment of a job to a worker, and the folder in which it is kept during the attempt."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,120}")
 M = TypeVar("M", bound=BaseModel)
 
 
-def _relative(path: str) -> str:
+def _parse_relative_path(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not 1 <= len(parts) <= 4 or any(not _NAME.fullmatch(part) or part in (".", "..") for part in parts):
         raise ValueError("is no plain relative path")
     return str(PurePosixPath(*parts))
 
 
-RelativePath = Annotated[str, Field(max_length=300), AfterValidator(_relative)]
+RelativePath = Annotated[str, Field(max_length=300), AfterValidator(_parse_relative_path)]
 
 
 class ServerMessage(BaseModel):
-    """A server's reply: what a newer one adds is passed over."""
+    """A server's reply: fields of newer servers are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -46,8 +46,10 @@ class RemoteFile(ServerMessage):
 
 
 class AssignedModel(ServerMessage):
-    """`demo` is built from the dataset's words, `files` are fetched, `named` lies at the worker's place; the files of
-    an `adapter` are fetched and merged into `base`; `asked` is behind the assignment's `policy`."""
+    """Model of an assignment. `demo` is built from the dataset's words, `files` are fetched, `named` is in the worker's
+    model folder; the files of an `adapter` are fetched and merged into `base`; `asked` is behind the assignment's
+    `policy`.
+    """
 
     name: str = Field(max_length=300)
     kind: Literal["demo", "files", "named", "adapter", "asked"]
@@ -55,14 +57,14 @@ class AssignedModel(ServerMessage):
     base: AssignedModel | None = None
 
     @model_validator(mode="after")
-    def _adapter_has_a_base(self) -> Self:
+    def _require_adapter_base(self) -> Self:
         if (self.kind == "adapter") != (self.base is not None) or len(self.parts) > 10:
             raise ValueError("adapters have a base, and nothing else has; ten at most")
         return self
 
     @property
     def parts(self) -> tuple[AssignedModel, ...]:
-        """The model itself, then what it lies upon."""
+        """The model itself, then its bases."""
         return (self,) if self.base is None else (self, *self.base.parts)
 
 
@@ -73,22 +75,23 @@ class AssignedDataset(ServerMessage):
 
 
 class AssignedCheckpoint(ServerMessage):
-    """The last whole checkpoint."""
+    """The last complete checkpoint."""
 
     step: int = Field(ge=1)
     files: tuple[RemoteFile, ...] = Field(min_length=1, max_length=10_000)
 
 
 class AssignedRole(ServerMessage):
-    """Who plays the user, judges, or is evaluated, behind the web app; the worker's token is its key."""
+    """Model that plays the user, judges, or is evaluated, behind the web app; the worker's token is its key."""
 
     base_url: str = Field(max_length=2_000)
     model: str = Field(max_length=300)
 
 
 class Assignment(ServerMessage):
-    """One attempt at a job. `config` is read when the job's file is written; `spent_s` is what earlier ones took. Of an
-    evaluation the first `reported` reports are at the server already."""
+    """One attempt at a job. `config` is parsed when the job's file is written; `spent_s` is the time of earlier
+    attempts. The server already has the first `reported` reports of an evaluation.
+    """
 
     job: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     attempt: int = Field(ge=1, le=1_000_000)
@@ -111,14 +114,14 @@ class Assignment(ServerMessage):
 
     @property
     def files(self) -> tuple[RemoteFile, ...]:
-        """All that is fetched."""
+        """All files to fetch."""
         more = [part.files for part in (self.evaluation, self.resume) if part is not None]
         models = (file for part in self.model.parts for file in part.files)
         return (*models, *self.dataset.files, *(file for files in more for file in files))
 
 
-def read_told(kind: type[M], reply: object) -> M:
-    """Raises InfrastructureError: the server's reply is not what it should be."""
+def parse_reply(kind: type[M], reply: object) -> M:
+    """Return the server's reply as a message of `kind`. Raises InfrastructureError: it does not fit."""
     try:
         return kind.model_validate(reply)
     except ValidationError as error:
@@ -130,15 +133,15 @@ def read_told(kind: type[M], reply: object) -> M:
 
 
 def read_assignment(folder: Path) -> Assignment | None:
-    """What the folder was made for; None where that cannot be read."""
+    """Return the folder's assignment, or None if it cannot be read."""
     try:
         return Assignment.model_validate_json((folder / ASSIGNMENT).read_bytes())
     except (OSError, ValidationError):
         return None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a small file so that it is there whole or not at all."""
+def write_atomically(path: Path, text: str) -> None:
+    """Write a small file atomically: completely or not at all."""
     pending = path.with_name(path.name + ".new")
     with pending.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -147,8 +150,8 @@ def write_whole(path: Path, text: str) -> None:
     os.replace(pending, path)
 
 
-def read_id(home: Path) -> str:
-    """The id that the worker of this folder was registered under; empty where it never was."""
+def read_worker_id(home: Path) -> str:
+    """Return the id under which the worker of this folder was registered; empty if it never was."""
     try:
         registered = json.loads((home / REGISTERED).read_bytes())
         known = str(registered["id"])[:48] if registered["home"] == str(home) else ""
@@ -157,23 +160,23 @@ def read_id(home: Path) -> str:
     return known if _NAME.fullmatch(known) else ""
 
 
-def keep_id(home: Path, ident: str) -> None:
-    """Best effort: without it the worker shows as a new one after a quick restart."""
+def store_worker_id(home: Path, ident: str) -> None:
+    """Store the worker's id. Best effort: without it the worker shows as a new one after a quick restart."""
     with contextlib.suppress(OSError):
-        write_whole(home / REGISTERED, json.dumps({"id": ident, "home": str(home)}))
+        write_atomically(home / REGISTERED, json.dumps({"id": ident, "home": str(home)}))
 
 
 def read_position(path: Path) -> Position:
-    """How far was sent; the beginning where nothing is known: what is sent twice is known at the server."""
+    """Return the position up to which was sent, or the beginning if unknown: the server recognises repeated records."""
     try:
         return Position.model_validate(json.loads(path.read_bytes()))
     except (OSError, ValueError):
         return Position()
 
 
-def keep_position(path: Path, position: Position) -> None:
-    """Best effort: on a full disk it is sent again after a restart."""
+def store_position(path: Path, position: Position) -> None:
+    """Store the position. Best effort: on a full disk records are sent again after a restart."""
     try:
-        write_whole(path, position.model_dump_json())
+        write_atomically(path, position.model_dump_json())
     except OSError:
         path.with_name(path.name + ".new").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The trainer as a child of the worker: started, told to stop, killed with all its processes, its end read."""
+"""The trainer as a child of the worker: started, asked to stop, killed with all its processes, its exit read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FULL_BYTES = 64 * 1024
 """With less than this free a disk is full."""
 
 
-def start(folder: Path, told: Assignment, job: JobFile, gpus: int, token: str) -> subprocess.Popen[bytes]:
+def start_trainer(folder: Path, told: Assignment, job: JobFile, gpus: int, token: str) -> subprocess.Popen[bytes]:
     """Start the trainer in a group of its own; it ends when the lock in its folder is free."""
     environment = {key: value for key, value in os.environ.items() if key != TOKEN}
     environment |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", ALIVE: str(folder / LOCK)}
@@ -35,7 +35,7 @@ def start(folder: Path, told: Assignment, job: JobFile, gpus: int, token: str) -
         environment[LLM_KEY] = token
     with (folder / LOG).open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, *_command(folder, told, gpus)],
+            [sys.executable, *_build_command(folder, told, gpus)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -45,10 +45,10 @@ def start(folder: Path, told: Assignment, job: JobFile, gpus: int, token: str) -
         )
 
 
-def _command(folder: Path, told: Assignment, gpus: int) -> list[str]:
+def _build_command(folder: Path, told: Assignment, gpus: int) -> list[str]:
     if told.model.kind == "demo":
         return ["-m", "training.demo.start", str(folder), str(told.seed)]
-    # An evaluation's attempts are made in one process: several would each make all of them.
+    # An evaluation runs in one process: several would each make all attempts.
     if gpus < 2 or told.config.get("type") == "evaluation":
         return ["-m", "training.launch", str(folder)]
     several = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(gpus), "--num_machines", "1"]
@@ -58,20 +58,21 @@ def _command(folder: Path, told: Assignment, gpus: int) -> list[str]:
 
 
 def ask_to_stop(folder: Path) -> None:
-    """The trainer ends within a step, with a checkpoint."""
+    """Ask the trainer to stop: it ends within a step, with a checkpoint."""
     (folder / STOP).touch()
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """End the trainer's whole group at once."""
+def kill_trainer(process: subprocess.Popen[bytes]) -> None:
+    """End the trainer's whole process group at once."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def exit_of(folder: Path, code: int | None) -> str:
-    """The name of an `Exit`, or `crashed`. What starts several processes gives a code of its own, so the file tells;
-    `code` is None where nobody saw the trainer end."""
+def read_exit_name(folder: Path, code: int | None) -> str:
+    """Return the name of an `Exit`, or `crashed`. The launcher of several processes has its own exit codes, so the file
+    is read then; `code` is None if the trainer's end was not observed.
+    """
     names = {ending.name.lower() for ending in Exit}
     if code is not None and code in set(Exit) and code != Exit.FAULT:
         return Exit(code).name.lower()
@@ -82,11 +83,11 @@ def exit_of(folder: Path, code: int | None) -> str:
     return "fault" if code == Exit.FAULT else CRASHED
 
 
-def message_of(folder: Path, name: str, code: int | None) -> str:
-    """Why the trainer ended, in a sentence: the last error in its record, or the last thing that it printed."""
+def read_end_message(folder: Path, name: str, code: int | None) -> str:
+    """Return the reason why the trainer ended: the last error in its record, or the last line that it printed."""
     if name in ("done", "stopped", "out_of_time"):
         return ""
-    if reason := _last_error(folder / RECORD):
+    if reason := _read_last_error(folder / RECORD):
         return reason
     if shutil.disk_usage(folder).free < FULL_BYTES:
         # Neither the record nor the log could take the reason.
@@ -96,12 +97,12 @@ def message_of(folder: Path, name: str, code: int | None) -> str:
     if code is not None and code < 0:
         killed = f"The trainer's process was ended by signal {-code}"
         return killed + (" (SIGKILL): often memory had run out." if -code == signal.SIGKILL else ".")
-    lines = [line for line in log_of(folder).splitlines() if line.strip()]
+    lines = [line for line in read_log_end(folder).splitlines() if line.strip()]
     return lines[-1][:2_000] if lines else f"The trainer ended with status {code} and gave no reason."
 
 
-def _last_error(record: Path) -> str:
-    for line in reversed(tail(record, _TAIL_BYTES).split(b"\n")):
+def _read_last_error(record: Path) -> str:
+    for line in reversed(read_tail(record, _TAIL_BYTES).split(b"\n")):
         if b'"error"' not in line:
             continue
         with contextlib.suppress(ValueError):
@@ -111,13 +112,13 @@ def _last_error(record: Path) -> str:
     return ""
 
 
-def log_of(folder: Path) -> str:
-    """The end of what the trainer printed."""
-    return tail(folder / LOG, LOG_BYTES).decode("utf-8", "replace").replace("\0", "�")
+def read_log_end(folder: Path) -> str:
+    """Return the end of the trainer's output."""
+    return read_tail(folder / LOG, LOG_BYTES).decode("utf-8", "replace").replace("\0", "�")
 
 
-def tail(path: Path, most: int) -> bytes:
-    """The last bytes of a file; none where it cannot be read."""
+def read_tail(path: Path, most: int) -> bytes:
+    """Return the last bytes of a file; none if it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - most))

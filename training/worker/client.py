@@ -1,6 +1,6 @@
-"""What a worker says to the web app, over HTTP: patient with a server that is away, strict with its answers. No torch.
+"""HTTP client of a worker for the web app: patient with an unreachable server, strict with its replies. No torch.
 
-Nothing here prints or keeps the token but the request's header, and it goes to one origin only.
+The token is used only in the request's header, never printed or stored, and sent to one origin only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DAMAGED = 3
 
 
 class ServerRefusal(InfrastructureError):
-    """The server understood and said no. `data` is its reply."""
+    """The server understood the request and refused it. `data` is its reply."""
 
     def __init__(self, status: int, code: str, message: str, data: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class ServerRefusal(InfrastructureError):
 
 
 class StaleAttempt(ServerRefusal):
-    """The job went on without this worker: what it still has of the attempt counts for nothing."""
+    """The job continued without this worker: data of this attempt no longer counts."""
 
 
 class Unauthorised(ServerRefusal):
@@ -47,11 +47,11 @@ class Unauthorised(ServerRefusal):
 
 
 class GivenUp(InfrastructureError):
-    """Told to end while the server was away, or tried as often as was asked."""
+    """The worker was asked to end while the server was unreachable, or all tries failed."""
 
 
 class Client:
-    """Talks with one server. `given_up` is asked between two tries; `say` gets a line where patience is needed.
+    """Client of one server. `given_up` is called between two tries; `say` gets a message when it has to wait.
 
     Any number of threads may use it.
     """
@@ -83,8 +83,9 @@ class Client:
         self._http.close()
 
     def own(self, url: str) -> str:
-        """An address that the server named, at the origin that this client was given: no other one gets the token, and
-        a server behind a proxy may know itself under another name."""
+        """Return an address that the server named, at the origin that this client was given: no other origin gets the
+        token, and a server behind a proxy may know itself under another name.
+        """
         ours, theirs = urlsplit(self.base), urlsplit(urljoin(self.base + "/", url))
         return urlunsplit((ours.scheme, ours.netloc, theirs.path, theirs.query, ""))
 
@@ -101,34 +102,36 @@ class Client:
         tries: int | None = None,
         given_up: Callable[[], bool] | None = None,
     ) -> dict[str, Any] | None:
-        """The reply's object, None for 204. Tries until the server answers, or `tries` times.
+        """Return the reply's object, or None for 204. Retries until the server answers, or `tries` times.
 
-        Raises StaleAttempt, Unauthorised, Refused (what the server said), GivenUp.
+        Raises StaleAttempt, Unauthorised, ServerRefusal (the server's reply), GivenUp.
         """
-        told = dict(headers or {})
+        request_headers = dict(headers or {})
         if body is not None:
-            content, told["Content-Type"] = json.dumps(body, allow_nan=False).encode(), "application/json"
+            content, request_headers["Content-Type"] = json.dumps(body, allow_nan=False).encode(), "application/json"
         timeout = httpx.Timeout(30.0 + wait_s, connect=10.0)
 
-        def once() -> dict[str, Any] | None:
+        def send_request() -> dict[str, Any] | None:
             request = self._http.build_request(
-                method, f"{self.base}/{path}", content=content, headers=told, params=params, timeout=timeout
+                method, f"{self.base}/{path}", content=content, headers=request_headers, params=params, timeout=timeout
             )
             return self._read(request)
 
-        return self._patiently(once, f"{method} {path}", tries, given_up or self._given_up)
+        return self._retry_patiently(send_request, f"{method} {path}", tries, given_up or self._given_up)
 
     def fetch(self, url: str, to: Path, size: int, sha256: str, given_up: Callable[[], bool] | None = None) -> None:
-        """Fetch a file whose size and hash are known; what is there of it from an earlier try is gone on from.
+        """Fetch a file whose size and hash are known, resuming a partial download of an earlier try.
 
-        Raises as `call` does, and InfrastructureError: the disk is full, or the file comes damaged each time.
+        Raises as `call`, and InfrastructureError: the disk is full, or the file is damaged each time.
         """
         address = self.own(url)
         part = to.with_name(to.name + ".part")
         over = given_up or self._given_up
         for _ in range(DAMAGED):
-            self._patiently(lambda: self._fetch_rest(address, part, size, over), f"download of {to.name}", None, over)
-            if hash_of(part) == sha256:
+            self._retry_patiently(
+                lambda: self._fetch_rest(address, part, size, over), f"download of {to.name}", None, over
+            )
+            if hash_file(part) == sha256:
                 part.replace(to)
                 return
             part.unlink()
@@ -136,7 +139,7 @@ class Client:
                                   "file at the server damaged?")  # fmt: skip
 
     def _fetch_rest(self, address: str, part: Path, size: int, given_up: Callable[[], bool]) -> None:
-        with disk_of(part), part.open("ab") as file:
+        with translate_full_disk(part), part.open("ab") as file:
             have = file.tell()
             if have > size:
                 file.truncate(0)
@@ -146,7 +149,7 @@ class Client:
             headers = {"Range": f"bytes={have}-"} if have else {}
             with self._http.stream("GET", address, headers=headers) as reply:
                 if reply.status_code not in (200, 206):
-                    _raise(reply, _bounded(reply))
+                    _raise_refusal(reply, _read_bounded(reply))
                 if have and reply.status_code == 200:
                     file.truncate(0)
                     have = 0
@@ -163,34 +166,36 @@ class Client:
     def _read(self, request: httpx.Request) -> dict[str, Any] | None:
         reply = self._http.send(request, stream=True)
         try:
-            text = _bounded(reply)
+            text = _read_bounded(reply)
         finally:
             reply.close()
         if reply.status_code == 204:
             return None
         if not reply.is_success:
-            _raise(reply, text)
+            _raise_refusal(reply, text)
         body = json.loads(text)
         if not isinstance(body, dict):
             raise ValueError("no object")
         return body
 
-    def _patiently(self, once: Callable[[], Any], what: str, tries: int | None, given_up: Callable[[], bool]) -> Any:
+    def _retry_patiently(
+        self, once: Callable[[], Any], what: str, tries: int | None, given_up: Callable[[], bool]
+    ) -> Any:
         number, (wait, longest) = 0, WAITS_S
         while True:
             number += 1
             try:
                 return once()
             except (httpx.HTTPError, ValueError) as error:
-                reason, asked = f"{type(error).__name__}: {error}", 0.0
+                reason, asked_pause = f"{type(error).__name__}: {error}", 0.0
             except ServerRefusal as error:
                 if error.status not in AGAIN:
                     raise
-                reason, asked = f"status {error.status}: {error}", _retry_after(error)
+                reason, asked_pause = f"status {error.status}: {error}", _parse_retry_after(error)
             if tries is not None and number >= tries:
                 raise GivenUp(f"{what}: no answer ({reason[:300]})")
-            # All workers would come back in the same moment otherwise.
-            pause, wait = max(wait * random.uniform(0.75, 1.25), asked), min(wait * 2, longest)
+            # Without the random factor all workers would retry at the same moment.
+            pause, wait = max(wait * random.uniform(0.75, 1.25), asked_pause), min(wait * 2, longest)
             self._say(f"{what}: no answer ({reason[:300]}); again in {pause:.0f} s")
             until = time.monotonic() + pause
             while time.monotonic() < until:
@@ -199,20 +204,20 @@ class Client:
                 time.sleep(0.2)
 
 
-def attempt_path(job: str, attempt: int, rest: str) -> str:
-    """The address of a part of an attempt."""
+def build_attempt_path(job: str, attempt: int, rest: str) -> str:
+    """Return the address of a part of an attempt."""
     return f"jobs/{quote(job, safe='')}/attempts/{attempt}/{rest}"
 
 
-def hash_of(path: Path) -> str:
-    """A file's SHA-256, in hexadecimal digits."""
+def hash_file(path: Path) -> str:
+    """Return a file's SHA-256, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
-def disk_of(path: Path) -> Iterator[None]:
-    """A full disk as InfrastructureError with a sentence."""
+def translate_full_disk(path: Path) -> Iterator[None]:
+    """Translate a full disk into InfrastructureError with a message."""
     try:
         yield
     except OSError as error:
@@ -223,7 +228,7 @@ def disk_of(path: Path) -> Iterator[None]:
         raise
 
 
-def _bounded(reply: httpx.Response) -> bytes:
+def _read_bounded(reply: httpx.Response) -> bytes:
     text = bytearray()
     for chunk in reply.iter_bytes(CHUNK_BYTES):
         text += chunk
@@ -232,7 +237,7 @@ def _bounded(reply: httpx.Response) -> bytes:
     return bytes(text)
 
 
-def _raise(reply: httpx.Response, text: bytes) -> None:
+def _raise_refusal(reply: httpx.Response, text: bytes) -> None:
     try:
         data = json.loads(text)
     except ValueError:
@@ -241,8 +246,8 @@ def _raise(reply: httpx.Response, text: bytes) -> None:
     error = data.get("error") if isinstance(data.get("error"), dict) else {}
     code = str((error or {}).get("code") or data.get("code") or "")[:60]
     message = str(data.get("detail") or (error or {}).get("message") or f"status {reply.status_code}")[:1_000]
-    if asked := reply.headers.get("Retry-After"):
-        data = {**data, "retry_after": asked}
+    if asked_pause := reply.headers.get("Retry-After"):
+        data = {**data, "retry_after": asked_pause}
     if 300 <= reply.status_code < 400:
         message = f"the server answers with a redirect to {reply.headers.get('Location', '?')[:200]}; name that address"
     kind = ServerRefusal
@@ -253,7 +258,7 @@ def _raise(reply: httpx.Response, text: bytes) -> None:
     raise kind(reply.status_code, code, message, data)
 
 
-def _retry_after(error: ServerRefusal) -> float:
+def _parse_retry_after(error: ServerRefusal) -> float:
     try:
         return min(max(float(error.data.get("retry_after", 0)), 0.0), 600.0)
     except (TypeError, ValueError):

@@ -1,4 +1,6 @@
-"""The worker: registers, claims a job, carries it out, claims the next; all that it needs is an address and a token."""
+"""The worker's main loop: it registers, claims a job, runs it and claims the next; it needs only an address and a
+token.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,21 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
-from training.job import ANY_MODEL, VllmServer, may_fetch
+from training.job import ANY_MODEL, VllmServer, can_fetch_models
 from training.worker import machine
-from training.worker.assignment import Assignment, ServerMessage, keep_id, read_assignment, read_id, read_told
-from training.worker.attempt import Control, Workplace, carry_out, finish
-from training.worker.attempt_folder import prune
+from training.worker.assignment import (
+    Assignment,
+    ServerMessage,
+    parse_reply,
+    read_assignment,
+    read_worker_id,
+    store_worker_id,
+)
+from training.worker.attempt import Control, Workplace, finish_attempt, run_attempt
+from training.worker.attempt_folder import prune_cache
 from training.worker.child import TOKEN
-from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path
-from training.worker.serving.model_server import kind_here
+from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, build_attempt_path
+from training.worker.serving.model_server import choose_server_kind
 from training.worker.serving.slots import Slots
 
 HOUSE = Path(__file__).resolve().parents[2]
@@ -46,7 +55,9 @@ class Registered(ServerMessage):
 
 @dataclass
 class WorkerProcess:
-    """The process's own state. `current` is the attempt that it carries out; `ending` that it was told to end."""
+    """State of the process. `current` is the attempt that it runs; `ending` returns whether the process was asked to
+    end.
+    """
 
     place: Workplace
     given: argparse.Namespace
@@ -61,31 +72,35 @@ class WorkerProcess:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0, 1 for a fault of the place or server, 2 for what was given."""
-    given = _arguments().parse_args(arguments)
-    asked: list[int] = []
+    """Run the worker. Return the exit status: 0, 1 for a fault of the environment or server, 2 for invalid
+    arguments.
+    """
+    options = _build_parser().parse_args(arguments)
+    signals: list[int] = []
 
-    def ending() -> bool:
-        return bool(asked)
+    def is_ending() -> bool:
+        return bool(signals)
 
-    # Nothing that takes a lock: a second signal interrupts this one's answer, and would wait for itself for ever.
+    # The handler must not take a lock: a second signal interrupts it, and would deadlock.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: asked.append(number))
+        signal.signal(number, lambda number, frame: signals.append(number))
     try:
-        with contextlib.ExitStack() as held:
-            token = _token(given.token_file)
-            home = _home(given.home, held)
-            client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending, say=_say)))
+        with contextlib.ExitStack() as resources:
+            token = _read_token(options.token_file)
+            home = _lock_home(options.home, resources)
+            client = resources.enter_context(
+                contextlib.closing(Client(options.url, token, given_up=is_ending, say=_print_line))
+            )
             place = Workplace(
-                client, home, given.models, tuple(given.hub), given.threads, token, _say, _server(given),
-                given.checkpoints,
+                client, home, options.models, tuple(options.hub), options.threads, token, _print_line,
+                _parse_vllm_server(options), options.checkpoints,
             )  # fmt: skip
-            _work(WorkerProcess(place, given, ending))
+            _run_worker(WorkerProcess(place, options, is_ending))
     except InputError as error:
         print(error, file=sys.stderr)
         return 2
     except GivenUp:
-        # The server was away when the worker was told to end: what is not sent is sent after the next start.
+        # The server was unreachable when the worker was asked to end: the rest is sent after the next start.
         return 0
     except EnvariumError as error:
         print(error, file=sys.stderr)
@@ -93,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _arguments() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m training.worker", description="Carries out training jobs of an Envarium server."
     )
@@ -147,7 +162,7 @@ def _arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def _server(given: argparse.Namespace) -> VllmServer | None:
+def _parse_vllm_server(given: argparse.Namespace) -> VllmServer | None:
     if not given.vllm_server:
         return None
     try:
@@ -156,7 +171,7 @@ def _server(given: argparse.Namespace) -> VllmServer | None:
         raise InputError("--vllm-server: an address such as http://127.0.0.1:8000 is wanted") from None
 
 
-def _token(file: Path | None) -> str:
+def _read_token(file: Path | None) -> str:
     try:
         token = (file.read_text(encoding="utf-8") if file is not None else os.environ.get(TOKEN, "")).strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -166,8 +181,8 @@ def _token(file: Path | None) -> str:
     return token
 
 
-def _home(folder: Path, held: contextlib.ExitStack) -> Path:
-    """The folder, made if need be, which no other worker may use meanwhile."""
+def _lock_home(folder: Path, held: contextlib.ExitStack) -> Path:
+    """Return the folder, created if missing and locked against other workers."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("trl") is None:
         raise InputError("Training needs torch and trl in this Python: install Envarium's extra `train`.")
     try:
@@ -181,68 +196,68 @@ def _home(folder: Path, held: contextlib.ExitStack) -> Path:
     return folder.resolve()
 
 
-def _work(worker: WorkerProcess) -> None:
-    _register(worker)
-    beats = threading.Thread(target=_beats, args=(worker,), name="heartbeat", daemon=True)
+def _run_worker(worker: WorkerProcess) -> None:
+    _register_worker(worker)
+    beats = threading.Thread(target=_send_heartbeats, args=(worker,), name="heartbeat", daemon=True)
     beats.start()
     try:
         if worker.given.serve > 0:
-            _slots(worker).run(worker.given.serve)
+            _make_slots(worker).run(worker.given.serve)
         else:
-            _finish_left(worker)
-            _claims(worker)
+            _finish_left_attempts(worker)
+            _claim_jobs(worker)
     finally:
         worker.over.set()
     with contextlib.suppress(InfrastructureError):
         worker.place.client.call("POST", f"workers/{worker.id}/goodbye", {}, tries=2)
 
 
-def _slots(worker: WorkerProcess) -> Slots:
+def _make_slots(worker: WorkerProcess) -> Slots:
     given, place = worker.given, worker.place
     return Slots(
-        place.client, lambda: worker.id, place.home, kind_here(given.serve_with), given.threads, worker.heartbeat_s,
-        given.until_idle, worker.ending, worker.say,
+        place.client, lambda: worker.id, place.home, choose_server_kind(given.serve_with), given.threads,
+        worker.heartbeat_s, given.until_idle, worker.ending, worker.say,
     )  # fmt: skip
 
 
-def _register(worker: WorkerProcess) -> None:
-    given, host = worker.given, socket.gethostname()
-    told = {
-        "name": given.name or host,
+def _register_worker(worker: WorkerProcess) -> None:
+    options, host = worker.given, socket.gethostname()
+    registration = {
+        "name": options.name or host,
         "host": host,
         "pid": os.getpid(),
-        "version": _version(),
-        "devices": machine.devices(),
-        "main_memory_mib": machine.main_memory_mib(),
-        "software": machine.software(),
-        "engines": machine.engines(worker.place.server),
-        "models": _models(given),
-        "beside": given.beside,
-        "serves": max(0, given.serve),
+        "version": _read_version(),
+        "devices": machine.list_devices(),
+        "main_memory_mib": machine.read_main_memory_mib(),
+        "software": machine.list_software(),
+        "engines": machine.list_engines(worker.place.server),
+        "models": _list_models(options),
+        "beside": options.beside,
+        "serves": max(0, options.serve),
         "store": worker.place.store[:500],
-        "was": read_id(worker.place.home),
+        "was": read_worker_id(worker.place.home),
     }
-    reply = read_told(Registered, worker.place.client.call("POST", "workers", told))
+    reply = parse_reply(Registered, worker.place.client.call("POST", "workers", registration))
     worker.id, worker.heartbeat_s = reply.id, reply.heartbeat_s
-    keep_id(worker.place.home, worker.id)
+    store_worker_id(worker.place.home, worker.id)
     worker.say(f"registered as {worker.id}")
 
 
-def _models(given: argparse.Namespace) -> list[str]:
-    """What it can load: models that lie here, those it may fetch, and the sign that it may fetch any."""
-    fetched = given.hub or ([ANY_MODEL] if may_fetch() else [])
-    return sorted({*machine.models(given.models), *fetched})[:200]
+def _list_models(given: argparse.Namespace) -> list[str]:
+    """Return the models it can load: local ones, those it may fetch, and `ANY_MODEL` if it may fetch any."""
+    fetched = given.hub or ([ANY_MODEL] if can_fetch_models() else [])
+    return sorted({*machine.list_models(given.models), *fetched})[:200]
 
 
-def _version() -> str:
-    """The version that stands in the pyproject.toml beside this code."""
+def _read_version() -> str:
+    """Return the version in the pyproject.toml of this code."""
     try:
         return str(tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
     except (OSError, tomllib.TOMLDecodeError, KeyError):
         return ""
 
 
-def _claims(worker: WorkerProcess) -> None:
+def _claim_jobs(worker: WorkerProcess) -> None:
     idle = 0
     while not worker.ending():
         try:
@@ -255,7 +270,7 @@ def _claims(worker: WorkerProcess) -> None:
         except ServerRefusal as error:
             if error.status != 404:
                 raise
-            _register(worker)
+            _register_worker(worker)
             continue
         if reply is None:
             idle += 1
@@ -263,44 +278,44 @@ def _claims(worker: WorkerProcess) -> None:
                 return
             continue
         idle = 0
-        _carry_out(worker, reply)
-        prune(worker.place.cache, int(worker.given.cache_gib * 2**30))
+        _run_claimed_job(worker, reply)
+        prune_cache(worker.place.cache, int(worker.given.cache_gib * 2**30))
         if worker.given.once:
             return
 
 
-def _carry_out(worker: WorkerProcess, reply: dict[str, Any]) -> None:
+def _run_claimed_job(worker: WorkerProcess, reply: dict[str, Any]) -> None:
     try:
-        told = read_told(Assignment, reply)
+        assignment = parse_reply(Assignment, reply)
     except InfrastructureError as error:
         worker.say(str(error))
-        path = attempt_path(str(reply.get("job"))[:64], int(reply.get("attempt") or 0), "end")
+        path = build_attempt_path(str(reply.get("job"))[:64], int(reply.get("attempt") or 0), "end")
         with contextlib.suppress(StaleAttempt):
             worker.place.client.call("POST", path, {"exit": "fault", "message": str(error)})
         return
-    control = Control(told, worker.place.attempts / told.name, worker.ending)
+    control = Control(assignment, worker.place.attempts / assignment.name, worker.ending)
     worker.current = control
     try:
-        carry_out(worker.place, control)
+        run_attempt(worker.place, control)
     finally:
         worker.current = None
 
 
-def _finish_left(worker: WorkerProcess) -> None:
-    """What a worker that was killed left behind."""
+def _finish_left_attempts(worker: WorkerProcess) -> None:
+    """Finish the attempts that a killed worker left behind."""
     for folder in sorted(worker.place.attempts.iterdir()):
-        told = read_assignment(folder)
-        if told is None or told.name != folder.name:
+        assignment = read_assignment(folder)
+        if assignment is None or assignment.name != folder.name:
             shutil.rmtree(folder, ignore_errors=True)
             continue
-        # No beat says that it is held: nobody trains any more.
-        finish(worker.place, Control(told, folder, worker.ending))
+        # `worker.current` stays None, so heartbeats do not hold the job: it is no longer trained here.
+        finish_attempt(worker.place, Control(assignment, folder, worker.ending))
 
 
-def _beats(worker: WorkerProcess) -> None:
+def _send_heartbeats(worker: WorkerProcess) -> None:
     while not worker.over.wait(worker.heartbeat_s):
         control = worker.current
-        body: dict[str, Any] = {"usage": machine.usage(control.pid if control else None)}
+        body: dict[str, Any] = {"usage": machine.measure_usage(control.pid if control else None)}
         if control is not None:
             body |= {"job": control.told.job, "attempt": control.told.attempt, "step": control.step()}
         with contextlib.suppress(GivenUp, ServerRefusal):
@@ -310,5 +325,5 @@ def _beats(worker: WorkerProcess) -> None:
                 control.stale = control.stale or reply.get("stale") is True
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     print(time.strftime("%H:%M:%S"), line.replace("\n", " ")[:2_000], file=sys.stderr, flush=True)

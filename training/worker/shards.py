@@ -1,8 +1,8 @@
-"""Shards of checkpoints, kept near the worker: in a folder, or where a URL of fsspec leads (`s3://bucket/jobs`).
+"""Shards of checkpoints, kept near the worker: in a folder, or at a URL of fsspec (`s3://bucket/jobs`).
 
-A checkpoint of a model that is spread over GPUs has a file a rank, which together are as large as weights and
-optimiser: they are no load for the site. It gets a manifest (`MANIFEST`) with their sizes and hashes, and with that an
-attempt that goes on finds them again, on any worker that is given the same place.
+A checkpoint of a model that is spread over GPUs has one file per rank, which together are as large as weights and
+optimiser: too large to send to the site. It gets a manifest (`MANIFEST`) with their sizes and hashes, by which a
+resumed attempt finds them, on any worker with the same store.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 
 from synthesis.errors import InfrastructureError, InputError
 from training.job import MANIFEST
-from training.worker.assignment import RelativePath, ServerMessage, write_whole
-from training.worker.client import hash_of
+from training.worker.assignment import RelativePath, ServerMessage, write_atomically
+from training.worker.client import hash_file
 
 
 class Shard(ServerMessage):
@@ -27,15 +27,15 @@ class Shard(ServerMessage):
 
 
 class Manifest(ServerMessage):
-    """`place` is where the shards lie, below the worker's own store; `store` says to people which one that is."""
+    """Manifest of shards. `place` is their path below the worker's own store; `store` names that store for people."""
 
     store: str = Field(max_length=500)
     place: RelativePath
     shards: tuple[Shard, ...] = Field(min_length=1, max_length=100_000)
 
 
-def put(store: str, job: str, checkpoint: Path, folders: Sequence[str]) -> None:
-    """Copy a checkpoint's shards (what lies in its `folders`) into the store, and write the manifest beside them.
+def store_shards(store: str, job: str, checkpoint: Path, folders: Sequence[str]) -> None:
+    """Copy a checkpoint's shards (the files in its `folders`) into the store, and write the manifest beside them.
 
     Raises InfrastructureError: the store cannot be written; FileNotFoundError: the checkpoint is gone.
     """
@@ -43,48 +43,50 @@ def put(store: str, job: str, checkpoint: Path, folders: Sequence[str]) -> None:
     if not paths or any(not (checkpoint / name).is_dir() for name in folders):
         raise FileNotFoundError(checkpoint)
     shards = [
-        Shard(path=str(path.relative_to(checkpoint)), bytes=path.stat().st_size, sha256=hash_of(path)) for path in paths
+        Shard(path=str(path.relative_to(checkpoint)), bytes=path.stat().st_size, sha256=hash_file(path))
+        for path in paths
     ]
     place = f"{job}/{checkpoint.name}"
-    with _files(store, "written") as (files, root):
+    with _open_store(store, "written") as (files, root):
         for path in paths:
             to = f"{root}/{place}/{path.relative_to(checkpoint)}"
             files.makedirs(to.rpartition("/")[0], exist_ok=True)
             files.put_file(str(path), to)
-    told = Manifest(store=store, place=place, shards=tuple(shards))
-    write_whole(checkpoint / MANIFEST, told.model_dump_json(indent=1))
+    manifest = Manifest(store=store, place=place, shards=tuple(shards))
+    write_atomically(checkpoint / MANIFEST, manifest.model_dump_json(indent=1))
 
 
-def fetch(store: str, checkpoint: Path) -> None:
-    """Bring the shards that a checkpoint's manifest names back into its folder; without a manifest, nothing.
+def fetch_shards(store: str, checkpoint: Path) -> None:
+    """Copy the shards that a checkpoint's manifest names back into its folder; without a manifest, do nothing.
 
-    Raises InfrastructureError: they are not in this worker's store, or not as they were; InputError: no manifest.
+    Raises InfrastructureError: they are not in this worker's store, or have changed; InputError: the manifest is
+    invalid.
     """
     if not (checkpoint / MANIFEST).is_file():
         return
     try:
-        told = Manifest.model_validate_json((checkpoint / MANIFEST).read_bytes())
+        manifest = Manifest.model_validate_json((checkpoint / MANIFEST).read_bytes())
     except ValidationError as error:
         raise InputError(f"{MANIFEST} of {checkpoint.name} cannot be read; resume from another checkpoint") from error
-    with _files(store, "read") as (files, root):
-        for shard in told.shards:
-            source, to = f"{root}/{told.place}/{shard.path}", checkpoint / shard.path
+    with _open_store(store, "read") as (files, root):
+        for shard in manifest.shards:
+            source, to = f"{root}/{manifest.place}/{shard.path}", checkpoint / shard.path
             if not files.exists(source):
                 raise InfrastructureError(
-                    f"The shards of {checkpoint.name} lie at {told.store[:200]}, and this worker keeps its own at "
-                    f"{store[:200]}: start one with --checkpoints {told.store[:200]}, then resume"
+                    f"The shards of {checkpoint.name} lie at {manifest.store[:200]}, and this worker keeps its own at "
+                    f"{store[:200]}: start one with --checkpoints {manifest.store[:200]}, then resume"
                 )
             to.parent.mkdir(parents=True, exist_ok=True)
             files.get_file(source, str(to))
-            if to.stat().st_size != shard.bytes or hash_of(to) != shard.sha256:
+            if to.stat().st_size != shard.bytes or hash_file(to) != shard.sha256:
                 raise InfrastructureError(
                     f"{source[:300]} is not the file that was kept there; take another checkpoint"
                 )
 
 
-def prune(store: str, job: str, kept: int) -> None:
-    """Remove all but a job's latest checkpoints; with 0 all of them. What cannot be removed stays."""
-    with contextlib.suppress(InfrastructureError), _files(store, "read") as (files, root):
+def prune_checkpoints(store: str, job: str, kept: int) -> None:
+    """Remove all but a job's latest checkpoints; with 0 all of them. Errors of the store are ignored."""
+    with contextlib.suppress(InfrastructureError), _open_store(store, "read") as (files, root):
         if not files.exists(f"{root}/{job}"):
             return
         names = [str(path).rstrip("/").rpartition("/")[2] for path in files.ls(f"{root}/{job}", detail=False)]
@@ -98,8 +100,8 @@ def prune(store: str, job: str, kept: int) -> None:
 
 
 @contextlib.contextmanager
-def _files(store: str, done: str) -> Iterator[tuple[Any, str]]:
-    """(file system, path) of a store. Raises InfrastructureError that names the store for whatever goes wrong."""
+def _open_store(store: str, done: str) -> Iterator[tuple[Any, str]]:
+    """Yield (file system, path) of a store. Raises InfrastructureError that names the store for any error."""
     try:
         import fsspec
 

@@ -1,6 +1,8 @@
-"""Sends what a trainer writes: its record in order, and each file as the record names it. Both go on where they were.
+"""Uploads of a trainer's output: its record in order, and each file as the record names it. Both resume at their last
+position.
 
-Two readers of one append-only file, each with its place on disk, so that a large checkpoint does not hold the curve up.
+Two readers of one append-only file, each with its position on disk, so that a large checkpoint does not delay the
+curve.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from typing import Any
 
 from synthesis.errors import InfrastructureError
 from training.job import MANIFEST, RECORD
-from training.metrics import Artefact, Position, Record, read
+from training.metrics import Artefact, Position, Record, read_records
 from training.worker import shards
-from training.worker.assignment import FILES_SENT, RECORDS_SENT, Assignment, keep_position, read_position
-from training.worker.client import Client, ServerRefusal, StaleAttempt, Unauthorised, attempt_path, hash_of
+from training.worker.assignment import FILES_SENT, RECORDS_SENT, Assignment, read_position, store_position
+from training.worker.client import Client, ServerRefusal, StaleAttempt, Unauthorised, build_attempt_path, hash_file
 
 BATCH, BATCH_BYTES = 500, 1024 * 1024
 PIECE_BYTES = 8 * 1024 * 1024
@@ -38,8 +40,9 @@ _FOLDER = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 @dataclass(frozen=True)
 class Sender:
-    """What both readers know. `given_up` is asked while they are patient; `say` prints a line; `store` is where shards
-    of checkpoints are kept (`training.worker.shards`). What cannot be sent is noted in `unsent`, in words."""
+    """Shared data of both readers. `given_up` is called while they wait; `say` prints a line; `store` is the store of
+    checkpoint shards (`training.worker.shards`). Files that cannot be sent are listed in `unsent`, with the reason.
+    """
 
     client: Client
     told: Assignment
@@ -50,42 +53,42 @@ class Sender:
     unsent: list[str] = field(default_factory=list)
 
     def call(self, method: str, rest: str, body: Any = None, **more: Any) -> dict[str, Any]:
-        path = attempt_path(self.told.job, self.told.attempt, rest)
+        path = build_attempt_path(self.told.job, self.told.attempt, rest)
         return self.client.call(method, path, body, given_up=self.given_up, **more) or {}
 
 
 def send_records(sender: Sender, over: Callable[[], bool]) -> None:
-    """Post new records until `over` and none is left. Raises what `Client.call` does, FormatError: a damaged record."""
-    kept = sender.folder / RECORDS_SENT
-    position = read_position(kept)
+    """Post new records until `over` and none is left. Raises as `Client.call`; FormatError: a damaged record."""
+    position_file = sender.folder / RECORDS_SENT
+    position = read_position(position_file)
     while True:
         last = over()
-        records, after = read(sender.folder / RECORD, position, BATCH)
+        records, after = read_records(sender.folder / RECORD, position, BATCH)
         if not records:
             if last:
                 return
             time.sleep(LOOK_S)
             continue
-        lines, size = _fitting(records)
+        lines, size = _select_fitting(records)
         if len(lines) < len(records):
-            _, after = read(sender.folder / RECORD, position, len(lines))
+            _, after = read_records(sender.folder / RECORD, position, len(lines))
         try:
-            told = sender.call("POST", "records", {"records": lines})
+            reply = sender.call("POST", "records", {"records": lines})
         except ServerRefusal as error:
             if error.code != "gap":
                 raise
-            # The server has less than was thought: what it knows already it passes over.
+            # The server has fewer records than expected: start again; it skips those that it has.
             if position == Position():
                 raise InfrastructureError(f"the server misses records that it was sent: {error}") from error
             position = Position()
             continue
-        position = after if int(told.get("next_seq", after.next_seq)) >= after.next_seq else Position()
-        keep_position(kept, position)
+        position = after if int(reply.get("next_seq", after.next_seq)) >= after.next_seq else Position()
+        store_position(position_file, position)
         if len(lines) < BATCH and size < BATCH_BYTES and not last:
             time.sleep(LOOK_S)
 
 
-def _fitting(records: Sequence[Record]) -> tuple[list[dict[str, Any]], int]:
+def _select_fitting(records: Sequence[Record]) -> tuple[list[dict[str, Any]], int]:
     lines: list[dict[str, Any]] = []
     size = 0
     for record in records:
@@ -98,16 +101,16 @@ def _fitting(records: Sequence[Record]) -> tuple[list[dict[str, Any]], int]:
 
 
 def send_files(sender: Sender, over: Callable[[], bool]) -> None:
-    """Upload each file that the record names, in its order, until `over` and none is left. Raises as above."""
-    kept = sender.folder / FILES_SENT
-    position = read_position(kept)
+    """Upload each file that the record names, in its order, until `over` and none is left. Raises as `send_records`."""
+    position_file = sender.folder / FILES_SENT
+    position = read_position(position_file)
     while True:
         last = over()
-        records, after = read(sender.folder / RECORD, position)
+        records, after = read_records(sender.folder / RECORD, position)
         for number, record in enumerate(records, 1):
             if isinstance(record, Artefact):
-                _send(sender, record)
-                keep_position(kept, read(sender.folder / RECORD, position, number)[1])
+                _send_artefact(sender, record)
+                store_position(position_file, read_records(sender.folder / RECORD, position, number)[1])
         position = after
         if not records:
             if last:
@@ -115,7 +118,7 @@ def send_files(sender: Sender, over: Callable[[], bool]) -> None:
             time.sleep(LOOK_S)
 
 
-def _send(sender: Sender, artefact: Artefact) -> None:
+def _send_artefact(sender: Sender, artefact: Artefact) -> None:
     path = sender.folder / artefact.path
     if not path.resolve().is_relative_to(sender.folder.resolve()):
         raise InfrastructureError(f"the record names a file outside its folder: {artefact.path[:200]}")
@@ -125,10 +128,10 @@ def _send(sender: Sender, artefact: Artefact) -> None:
         else:
             names, folders = (artefact.data.get(name) for name in ("files", "shards"))
             if isinstance(folders, list) and folders:
-                _keep_shards(sender, path, [str(folder) for folder in folders])
+                _store_shards(sender, path, [str(folder) for folder in folders])
             send_checkpoint(sender, artefact.step, path, names=names if isinstance(names, list) else [])
     except FileNotFoundError:
-        # The trainer keeps the latest few checkpoints; while the server was away some may have gone.
+        # The trainer keeps only the latest checkpoints; some may be deleted while the server is unreachable.
         sender.say(f"{artefact.path} is gone, so it is not sent")
         if artefact.what == "rollouts":
             sender.unsent.append(f"{artefact.path} is gone")
@@ -138,14 +141,14 @@ def _send(sender: Sender, artefact: Artefact) -> None:
         sender.say(f"{artefact.path} was refused: {error}")
 
 
-def _keep_shards(sender: Sender, checkpoint: Path, folders: list[str]) -> None:
+def _store_shards(sender: Sender, checkpoint: Path, folders: list[str]) -> None:
     if any(not _FOLDER.fullmatch(name) for name in folders):
         raise InfrastructureError(f"the record names a folder outside its checkpoint: {str(folders)[:200]}")
     if not (checkpoint / MANIFEST).is_file():
-        shards.put(sender.store, sender.told.job, checkpoint, folders)
+        shards.store_shards(sender.store, sender.told.job, checkpoint, folders)
     limits = sender.told.config.get("limits")
     kept = limits.get("checkpoints_kept", 3) if isinstance(limits, dict) else 3
-    shards.prune(sender.store, sender.told.job, int(kept))
+    shards.prune_checkpoints(sender.store, sender.told.job, int(kept))
 
 
 def _send_rollouts(sender: Sender, step: int, path: Path) -> None:
@@ -158,26 +161,27 @@ def _send_rollouts(sender: Sender, step: int, path: Path) -> None:
     digest = hashlib.sha256(content).hexdigest()
     headers = {"X-Content-SHA256": digest, "Content-Type": "application/gzip"}
     sender.call("PUT", f"rollouts/{step}", content=content, headers=headers)
-    # A long job's attempts would fill the disk; the server has them now.
+    # A long job's attempts would fill the disk; the server has this file now.
     path.unlink()
 
 
 def send_checkpoint(sender: Sender, step: int, folder: Path, *, names: Sequence[str] = (), final: bool = False) -> None:
-    """Upload a checkpoint's files, at least those in `names`, going on where an earlier try ended.
+    """Upload a checkpoint's files, at least those in `names`, resuming an earlier try.
 
-    Raises FileNotFoundError: it is gone, or half of it; Refused: the server does not want it, or has another hash.
+    Raises FileNotFoundError: it is gone, or partly gone; ServerRefusal: the server does not accept it, or has another
+    hash.
     """
-    held = _linked(sender.folder / OUTGOING, folder)
-    files = sorted(path for path in held.iterdir() if path.is_file() and _SENT.fullmatch(path.name))
-    if any(not (held / Path(str(name)).name).is_file() for name in names):
-        shutil.rmtree(held, ignore_errors=True)
+    linked_folder = _link_checkpoint(sender.folder / OUTGOING, folder)
+    files = sorted(path for path in linked_folder.iterdir() if path.is_file() and _SENT.fullmatch(path.name))
+    if any(not (linked_folder / Path(str(name)).name).is_file() for name in names):
+        shutil.rmtree(linked_folder, ignore_errors=True)
         raise FileNotFoundError(folder)
-    told = [{"path": path.name, "bytes": path.stat().st_size, "sha256": hash_of(path)} for path in files]
-    before, left = -1, RESENT
+    file_entries = [{"path": path.name, "bytes": path.stat().st_size, "sha256": hash_file(path)} for path in files]
+    before, tries_left = -1, RESENT
     while True:
-        begun = sender.call("POST", "checkpoints", {"step": step, "final": final, "files": told})
+        begun = sender.call("POST", "checkpoints", {"step": step, "final": final, "files": file_entries})
         received = {str(file.get("path")): int(file.get("received", 0)) for file in begun.get("files", [])}
-        before, left = sum(received.values()), left - 1 if sum(received.values()) <= before else RESENT
+        before, tries_left = sum(received.values()), tries_left - 1 if sum(received.values()) <= before else RESENT
         at = f"checkpoints/{begun['id']}"
         try:
             for path in files:
@@ -187,10 +191,10 @@ def send_checkpoint(sender: Sender, step: int, folder: Path, *, names: Sequence[
         except (StaleAttempt, Unauthorised):
             raise
         except ServerRefusal as error:
-            # A piece that was taken though its reply was lost, or a file that has to be sent again.
-            if not left or error.status not in (409, 422):
+            # A piece that was stored although its reply was lost, or a file that has to be sent again.
+            if not tries_left or error.status not in (409, 422):
                 raise
-    shutil.rmtree(held, ignore_errors=True)
+    shutil.rmtree(linked_folder, ignore_errors=True)
 
 
 def _send_rest(sender: Sender, at: str, path: Path, offset: int) -> None:
@@ -204,14 +208,16 @@ def _send_rest(sender: Sender, at: str, path: Path, offset: int) -> None:
             offset += len(piece)
 
 
-def _linked(outgoing: Path, folder: Path) -> Path:
-    """The checkpoint under another name, which the trainer does not know and so does not remove."""
-    held = outgoing / folder.name
-    if not folder.is_dir() and not held.is_dir():
+def _link_checkpoint(outgoing: Path, folder: Path) -> Path:
+    """Return a folder with hard links to the checkpoint's files, which the trainer does not know and so does not
+    remove.
+    """
+    linked_folder = outgoing / folder.name
+    if not folder.is_dir() and not linked_folder.is_dir():
         raise FileNotFoundError(folder)
     if folder.is_dir():
-        held.mkdir(parents=True, exist_ok=True)
+        linked_folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
-            if path.is_file() and not (held / path.name).exists():
-                os.link(path, held / path.name)
-    return held
+            if path.is_file() and not (linked_folder / path.name).exists():
+                os.link(path, linked_folder / path.name)
+    return linked_folder

@@ -1,7 +1,7 @@
-"""Who may do what: one rule on every view, by scope, and what some roles may do beyond their scopes.
+"""Access rules: one rule on every view, by scope, and the powers of some roles beyond their scopes.
 
-A view without a rule is a fault that the route test finds. Scopes are those of API tokens, so that pages and
-endpoints speak of rights in the same words.
+A view without a rule is a fault that the route test finds. Scopes are those of API tokens, so that pages and endpoints
+name rights in the same words.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ POWERS: dict[str, tuple[frozenset[Role], str]] = {
 View = Callable[..., Any]
 
 
-def may(user: Any, scope: Scope) -> bool:
-    """Whether `user` holds `scope`. Nobody anonymous or inactive holds any but `public`."""
+def has_scope(user: Any, scope: Scope) -> bool:
+    """Return whether `user` holds `scope`. Anonymous and inactive users hold only `public`."""
     if scope == "public":
         return True
     if not user.is_authenticated or not user.is_active:
@@ -66,29 +66,30 @@ def may(user: Any, scope: Scope) -> bool:
     return scope in SCOPES.get(user.role, frozenset())
 
 
-def takes_bytes(most: int) -> Callable[[View], View]:
-    """Say above `access` that a page takes files, and how many bytes of them; `webapp.rest.bodies` adds the form."""
+def allow_file_bytes(most: int) -> Callable[[View], View]:
+    """Declare above `require_scope` that a page takes files, and how many bytes of them; `webapp.rest.bodies` adds the
+    form."""
 
-    def decorate(view: View) -> View:
+    def decorate_view(view: View) -> View:
         view.file_bytes = most  # type: ignore[attr-defined]
         return view
 
-    return decorate
+    return decorate_view
 
 
-def access(scope: Scope) -> Callable[[View], View]:
-    """Guard a page: an anonymous person goes to the login, one without the right sees why (403)."""
+def require_scope(scope: Scope) -> Callable[[View], View]:
+    """Guard a page: an anonymous user is sent to the login, one without the right sees why (403)."""
 
-    def decorate(view: View) -> View:
+    def decorate_view(view: View) -> View:
         @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            if may(request.user, scope):
+        def guarded_view(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if has_scope(request.user, scope):
                 return view(request, *args, **kwargs)
             if not request.user.is_authenticated:
                 return redirect_to_login(request.get_full_path())
             return render(request, "403.html", {"scope": scope}, status=403)
 
-        guarded.access_scope = scope  # type: ignore[attr-defined]
-        return guarded
+        guarded_view.access_scope = scope  # type: ignore[attr-defined]
+        return guarded_view
 
-    return decorate
+    return decorate_view

@@ -1,4 +1,4 @@
-"""What administrators see and change of one person."""
+"""Views for administrators on one user."""
 
 from __future__ import annotations
 
@@ -12,63 +12,63 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts import people, queries
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.accounts.models import User
 from webapp.accounts.role_descriptions import describe_roles, list_rights
-from webapp.accounts.token_views import person
-from webapp.accounts.tokens import active_tokens, scopes_of
-from webapp.paging import keyset
+from webapp.accounts.token_views import get_person
+from webapp.accounts.tokens import active_tokens, list_scopes
+from webapp.paging import paginate_by_keyset
 
 
-def shown(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
+def render_person(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:
     row = get_object_or_404(User, pk=pk)
     context = {
         "person": row,
-        "scopes_held": scopes_of(row),
+        "scopes_held": list_scopes(row),
         "roles": describe_roles(),
         "rights": list_rights(),
         "active_tokens": active_tokens(row).count(),
-        "page": keyset(request, queries.tokens(row), size=20),
+        "page": paginate_by_keyset(request, queries.list_tokens(row), size=20),
         **more,
     }
     return render(request, "accounts/user.html", context, status=status)
 
 
-@access("admin")
+@require_scope("admin")
 @require_safe
-def user(request: HttpRequest, pk: int) -> HttpResponse:
-    return shown(request, pk)
+def show_person(request: HttpRequest, pk: int) -> HttpResponse:
+    return render_person(request, pk)
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def role(request: HttpRequest, pk: int) -> HttpResponse:
-    return changed(request, pk, lambda: people.change_role(person(request), pk, request.POST.get("role", "")))
+def change_role(request: HttpRequest, pk: int) -> HttpResponse:
+    return apply_change(request, pk, lambda: people.change_role(get_person(request), pk, request.POST.get("role", "")))
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def active(request: HttpRequest, pk: int) -> HttpResponse:
+def set_active(request: HttpRequest, pk: int) -> HttpResponse:
     wanted = request.POST.get("active") == "yes"
-    return changed(request, pk, lambda: people.set_active(person(request), pk, wanted))
+    return apply_change(request, pk, lambda: people.set_active(get_person(request), pk, wanted))
 
 
-def changed(request: HttpRequest, pk: int, change: Any) -> HttpResponse:
+def apply_change(request: HttpRequest, pk: int, change: Any) -> HttpResponse:
     get_object_or_404(User.objects.only("pk"), pk=pk)
     try:
         row = change()
     except InputError as error:
-        return shown(request, pk, 409, problem=str(error))
+        return render_person(request, pk, 409, problem=str(error))
     may = "may sign in" if row.is_active else "may not sign in"
     messages.success(request, f"{row.username} is {row.get_role_display().lower()} and {may}.")
     return redirect("accounts:user", pk)
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
 @never_cache
-def password(request: HttpRequest, pk: int) -> HttpResponse:
-    """A new password, in this answer and nowhere else."""
+def give_password(request: HttpRequest, pk: int) -> HttpResponse:
+    """Set a new password and show it, in this answer and nowhere else."""
     get_object_or_404(User.objects.only("pk"), pk=pk)
-    _, text, revoked = people.give_password(person(request), pk)
-    return shown(request, pk, password=text, revoked=revoked)
+    _, text, revoked = people.give_password(get_person(request), pk)
+    return render_person(request, pk, password=text, revoked=revoked)

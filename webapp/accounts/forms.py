@@ -11,16 +11,16 @@ from webapp.accounts.access import SCOPE_WORDS
 from webapp.accounts.models import Role, User
 from webapp.accounts.people import is_made_password
 from webapp.accounts.role_descriptions import describe_roles, list_rights
-from webapp.accounts.tokens import DAYS, MOST_DAYS, scopes_of
+from webapp.accounts.tokens import DAYS, MOST_DAYS, list_scopes
 from webapp.forms.rows import PlainInput
 
 UNREMEMBERED = {"autocomplete": "off"}
 
 
 class LoginForm(AuthenticationForm):
-    """Django's form behind a brake: a locked username is refused before its password is looked at.
+    """Django's form with a brake: a locked username is refused before its password is checked.
 
-    A password that was made here passes, whoever else tries that name: nobody guesses one.
+    A password that was made here passes, whoever else tries that name: it cannot be guessed.
     """
 
     def clean(self) -> dict[str, Any]:
@@ -28,7 +28,7 @@ class LoginForm(AuthenticationForm):
         if not username or not password or is_made_password(password):
             return super().clean()
         try:
-            with login_brake.braked(login_brake.place_of(self.request, username)):
+            with login_brake.brake_login(login_brake.build_place(self.request, username)):
                 return super().clean()
         except login_brake.Locked as locked:
             raise ValidationError(
@@ -39,7 +39,7 @@ class LoginForm(AuthenticationForm):
 
 
 class PasswordForm(PasswordChangeForm):
-    """Django's, with the rules of a password in the page's words, and its look at the old one behind a brake."""
+    """Django's form, with the rules of a password in the page's words, and a brake on the check of the old one."""
 
     def __init__(self, *args: Any, place: login_brake.Place, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -49,7 +49,7 @@ class PasswordForm(PasswordChangeForm):
 
     def clean_old_password(self) -> str:
         try:
-            with login_brake.braked(self.place):
+            with login_brake.brake_login(self.place):
                 return str(super().clean_old_password())
         except login_brake.Locked as locked:
             raise ValidationError(
@@ -69,7 +69,7 @@ class TokenForm(forms.Form):
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["scopes"].choices = [(name, SCOPE_WORDS[name]) for name in scopes_of(user)]  # type: ignore[attr-defined]
+        self.fields["scopes"].choices = [(name, SCOPE_WORDS[name]) for name in list_scopes(user)]  # type: ignore[attr-defined]
         self.fields["scopes"].initial = ["read"]
         self.fields["scopes"].template_name = "accounts/tokens/scopes_field.html"  # type: ignore[attr-defined]
 

@@ -1,8 +1,8 @@
 """Brake on failed sign-ins: by name and place, and by name alone, wherever the tries come from.
 
-A place is a network address or a browser in which that name has signed in before, which a signed cookie says. Such a
-browser has tries of its own, so that nobody elsewhere can use them up. No name is looked up here: one that nobody has
-is treated alike.
+A place is a network address or a browser in which that name has signed in before, as a signed cookie shows. Such a
+browser has tries of its own, so that other people elsewhere cannot use them up. No name is looked up here: an unknown
+one is treated alike.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from webapp.accounts.models import LoginAttempt
-from webapp.accounts.origin import client_address
-from webapp.accounts.services import audit
+from webapp.accounts.origin import get_client_address
+from webapp.accounts.services import write_audit_entry
 
 FREE_FAILURES = 5
 """For a name at one place within `COUNTED_FOR`; each further one locks it there for `LOCKED_FOR`."""
@@ -44,7 +44,7 @@ BROWSER = "browser "
 
 @dataclass(frozen=True)
 class Place:
-    """Where tries with a name come from. `browser` is the number of a known one."""
+    """The origin of tries with a name. `browser` is the number of a known one."""
 
     username: str
     address: str
@@ -52,7 +52,8 @@ class Place:
 
     @property
     def key(self) -> str:
-        """By what its tries are counted; a household or a server has 2^64 addresses of IPv6, which are one place."""
+        """The key by which tries are counted; a household or a server has 2^64 addresses of IPv6, which are one
+        place."""
         if self.browser:
             return f"{BROWSER}{self.browser}"
         try:
@@ -63,37 +64,40 @@ class Place:
 
 
 class Locked(Exception):
-    """No password is looked at for so many seconds."""
+    """The username is locked for so many seconds: its password is not checked."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"locked for {seconds} seconds")
         self.seconds = seconds
 
 
-def session_place(request: HttpRequest, username: str) -> Place:
-    """The session of somebody who is signed in: whoever took it over has no more guesses at the password than others,
-    and none of them count against anybody else."""
+def build_session_place(request: HttpRequest, username: str) -> Place:
+    """Return the session of a signed-in user as a place.
+
+    An attacker who took the session over has no more guesses at the password than others, and none of them count
+    against the user elsewhere.
+    """
     key = hashlib.sha256(str(request.session.session_key).encode()).hexdigest()
-    return Place(username.lower()[:150], client_address(request), f"session {key[:24]}")
+    return Place(username.lower()[:150], get_client_address(request), f"session {key[:24]}")
 
 
-def place_of(request: HttpRequest | None, username: str) -> Place:
+def build_place(request: HttpRequest | None, username: str) -> Place:
     name = username.lower()[:150]
     if request is None:
         return Place(name, "")
     try:
-        browser = _signer(name).unsign(request.COOKIES.get(settings.KNOWN_BROWSER_COOKIE, ""), max_age=KNOWN_FOR)
+        browser = _make_signer(name).unsign(request.COOKIES.get(settings.KNOWN_BROWSER_COOKIE, ""), max_age=KNOWN_FOR)
     except BadSignature:
         browser = ""
-    return Place(name, client_address(request), browser)
+    return Place(name, get_client_address(request), browser)
 
 
 def remember_browser(request: HttpRequest, response: HttpResponse, username: str) -> None:
-    """After a sign-in: this browser is known for this name from now on."""
-    place = place_of(request, username)
+    """Mark this browser as known for this name, after a sign-in."""
+    place = build_place(request, username)
     response.set_cookie(
         settings.KNOWN_BROWSER_COOKIE,
-        _signer(place.username).sign(place.browser or secrets.token_urlsafe(16)),
+        _make_signer(place.username).sign(place.browser or secrets.token_urlsafe(16)),
         max_age=KNOWN_FOR,
         path=reverse("accounts:login"),
         secure=settings.SESSION_COOKIE_SECURE,
@@ -102,19 +106,18 @@ def remember_browser(request: HttpRequest, response: HttpResponse, username: str
     )
 
 
-def _signer(name: str) -> TimestampSigner:
+def _make_signer(name: str) -> TimestampSigner:
     return TimestampSigner(salt=f"webapp.accounts.known-browser {name}")
 
 
 @transaction.atomic
 def begin_login(place: Place) -> int:
-    """How many seconds this name stays locked here. At 0 it may try, once: that counts as a failure until
-    `forget_failures`, since many tries at one time would else all begin before the first has failed.
-    """
+    """Return how many seconds this name stays locked here. At 0 it may try, once: that counts as a failure until
+    `forget_failures`, since many concurrent tries would else all begin before the first has failed."""
     number = int.from_bytes(hashlib.sha256(f"login {place.username}".encode()).digest()[:8], signed=True)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
-    wait = max(_locked_here(place), _locked_by_name(place))
+    wait = max(_get_wait_here(place), _get_wait_by_name(place))
     if not wait:
         LoginAttempt.objects.filter(at__lt=timezone.now() - KEPT_FOR).delete()
         LoginAttempt.objects.create(username=place.username, address=place.key)
@@ -122,8 +125,8 @@ def begin_login(place: Place) -> int:
 
 
 @contextmanager
-def braked(place: Place) -> Iterator[None]:
-    """Around the look at a password, which a ValidationError says is wrong. Raises `Locked` before it."""
+def brake_login(place: Place) -> Iterator[None]:
+    """Wrap the check of a password, which raises ValidationError if it is wrong. Raises `Locked` before it."""
     wait = begin_login(place)
     if wait:
         raise Locked(wait)
@@ -136,33 +139,35 @@ def braked(place: Place) -> Iterator[None]:
 
 
 def note_failure(place: Place) -> None:
-    """After a failed login: what locks the name is written to the audit log."""
-    here, by_name = _locked_here(place), _locked_by_name(place)
+    """Write to the audit log if a failed login locks the name."""
+    here, by_name = _get_wait_here(place), _get_wait_by_name(place)
     if here or by_name:
         everywhere = by_name > here
-        audit(None, "login.lock", username=clean(place.username), where="everywhere" if everywhere else "here")
+        write_audit_entry(
+            None, "login.lock", username=clean_text(place.username), where="everywhere" if everywhere else "here"
+        )
 
 
 def forget_failures(place: Place) -> None:
     LoginAttempt.objects.filter(username=place.username, address=place.key).delete()
 
 
-def _locked_here(place: Place) -> int:
+def _get_wait_here(place: Place) -> int:
     since = timezone.now() - COUNTED_FOR
     tries = LoginAttempt.objects.filter(username=place.username, address=place.key, at__gt=since)
     times = list(tries.order_by("-at").values_list("at", flat=True)[:FREE_FAILURES])
     return 0 if len(times) < FREE_FAILURES else _seconds_left(times[0] + LOCKED_FOR)
 
 
-def _locked_by_name(place: Place) -> int:
+def _get_wait_by_name(place: Place) -> int:
     if place.browser:
         return 0
     tries = LoginAttempt.objects.filter(username=place.username, at__gt=timezone.now() - KEPT_FOR)
-    seen = tries.exclude(address__startswith=BROWSER).aggregate(count=Count("pk"), last=Max("at"))
-    above = seen["count"] - FREE_BY_NAME
+    failures = tries.exclude(address__startswith=BROWSER).aggregate(count=Count("pk"), last=Max("at"))
+    above = failures["count"] - FREE_BY_NAME
     if above < 0:
         return 0
-    return _seconds_left(seen["last"] + min(FIRST_WAIT * 2 ** min(above, 20), LONGEST_WAIT))
+    return _seconds_left(failures["last"] + min(FIRST_WAIT * 2 ** min(above, 20), LONGEST_WAIT))
 
 
 def _seconds_left(until: datetime) -> int:

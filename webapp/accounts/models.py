@@ -19,7 +19,7 @@ class Role(models.TextChoices):
 
 
 class User(AbstractUser):
-    """A member of the one team. What a role may do is in `access.SCOPES`."""
+    """A member of the one team. The scopes of a role are in `access.SCOPES`."""
 
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
     first_replay_at = models.DateTimeField(null=True, blank=True)
@@ -34,7 +34,7 @@ class User(AbstractUser):
 class LoginAttempt(models.Model):
     """A failed login. Enough of them lock that username for a while (`login_brake.py`).
 
-    `address` is where it was tried from: an address, a network, or a known browser.
+    `address` is the origin of the try: an address, a network, or a known browser.
     """
 
     username = models.CharField(max_length=150)
@@ -83,10 +83,11 @@ class ApiToken(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who did what to which object. PostgreSQL refuses UPDATE, DELETE and TRUNCATE on this table.
+    """An entry of the audit log: an actor, an action and an object. PostgreSQL refuses UPDATE, DELETE and TRUNCATE on
+    it.
 
-    Labels are copies, so that an entry says the same when its actor or object is gone; for that reason the actor
-    is no foreign key in the database. `via` is `page`, `command` or a token's public part.
+    Labels are copies, so that an entry stays the same when its actor or object is gone; for that reason the actor is no
+    foreign key in the database. `via` is `page`, `command` or a token's public part.
     """
 
     at = models.DateTimeField(auto_now_add=True)
@@ -113,7 +114,7 @@ class AuditEntry(models.Model):
 
 
 class IdempotentReply(models.Model):
-    """What a POST with this `Idempotency-Key` answered, so that a repeated one answers the same. Kept for a day."""
+    """The reply to a POST with this `Idempotency-Key`, so that a repeated one gets the same. Kept for a day."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=200)

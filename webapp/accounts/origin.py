@@ -1,4 +1,4 @@
-"""Where the act in hand comes from: a page, a token or a command. The audit log writes it down."""
+"""Origin of the current act: a page, a token or a command. The audit log records it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class RequestOrigin:
 CURRENT: ContextVar[RequestOrigin] = ContextVar("origin", default=RequestOrigin())  # noqa: B039  frozen, so safe to share
 
 
-def client_address(request: HttpRequest) -> str:
-    """The network address that a request comes from, as the audit log and the brake on sign-ins know it.
+def get_client_address(request: HttpRequest) -> str:
+    """Return the network address that a request comes from, as the audit log and the brake on sign-ins use it.
 
     Headers are read before (`webapp/asgi.py`), and those of named proxies alone; an IPv4 address has one spelling.
     """
-    known = str(request.META.get("REMOTE_ADDR", ""))
+    remote_address = str(request.META.get("REMOTE_ADDR", ""))
     try:
-        address = ipaddress.ip_address(known)
+        address = ipaddress.ip_address(remote_address)
     except ValueError:
-        return known[:45]
+        return remote_address[:45]
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-def via_token(label: str) -> None:
-    """From here on this request acts through the token with this public part."""
+def set_token_origin(label: str) -> None:
+    """Record that from here on this request acts through the token with this public part."""
     CURRENT.set(RequestOrigin(label, CURRENT.get().address))

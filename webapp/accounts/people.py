@@ -15,7 +15,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from synthesis.errors import InputError
 from webapp.accounts.models import Role, User
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.accounts.tokens import revoke_tokens
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -23,24 +23,24 @@ _MADE = re.compile(rf"(?:[{LETTERS}]{{5}}-){{3}}[{LETTERS}]{{5}}")
 
 
 def new_password() -> str:
-    """Twenty characters that can be read aloud: four groups of five, without look-alikes.
+    """Return twenty characters that can be read aloud: four groups of five, without look-alikes.
 
-    Three groups are random (74 bits), the fourth says that the password was made here.
+    Three groups are random (74 bits), the fourth shows that the password was made here.
     """
     random = "-".join("".join(secrets.choice(LETTERS) for _ in range(5)) for _ in range(3))
-    return f"{random}-{_mark(random, settings.SECRET_KEY)}"
+    return f"{random}-{_compute_mark(random, settings.SECRET_KEY)}"
 
 
 def is_made_password(text: str) -> bool:
-    """Whether it is one of `new_password`, whosoever."""
+    """Return whether a text is a password of `new_password`, of any user."""
     if not _MADE.fullmatch(text):
         return False
     random, _, mark = text.rpartition("-")
     keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-    return any(constant_time_compare(mark, _mark(random, key)) for key in keys)
+    return any(constant_time_compare(mark, _compute_mark(random, key)) for key in keys)
 
 
-def _mark(random: str, key: str) -> str:
+def _compute_mark(random: str, key: str) -> str:
     digest = salted_hmac("webapp.accounts.people.new_password", random, secret=key, algorithm="sha256").digest()
     return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:5])
 
@@ -53,7 +53,7 @@ def note_first_replay(user: Any) -> None:
 
 @transaction.atomic
 def create_user(actor: User | None, username: str, role: str, password: str = "") -> tuple[User, str]:
-    """A new person and their first password, which is shown once. Raises `InputError`."""
+    """Create a user; return them and their first password, which is shown once. Raises `InputError`."""
     username = User.normalize_username(username.strip())
     try:
         UnicodeUsernameValidator()(username)
@@ -69,12 +69,13 @@ def create_user(actor: User | None, username: str, role: str, password: str = ""
     user = User(username=username, role=role)
     user.set_password(password)
     user.save()
-    audit(actor, "user.create", user, role=role)
+    write_audit_entry(actor, "user.create", user, role=role)
     return user, password
 
 
-def _locked(pk: int, *, stays: bool) -> User:
-    """The person's row, locked. Raises `InputError` if they are the last active administrator and would not stay one.
+def _lock_user(pk: int, *, stays: bool) -> User:
+    """Return the user's row, locked. Raises `InputError` if they are the last active administrator and would not stay
+    one.
 
     All active administrators are locked in one order, so that two who demote each other come one after the other.
     """
@@ -88,35 +89,36 @@ def _locked(pk: int, *, stays: bool) -> User:
 
 @transaction.atomic
 def change_role(actor: User, pk: int, role: str) -> User:
-    """Raises `InputError` for an unknown role and for the last administrator."""
+    """Change a user's role. Raises `InputError` for an unknown role and for the last administrator."""
     if role not in Role.values:
         raise InputError(f"There is no role {role[:20]!r}.")
-    user = _locked(pk, stays=role == Role.ADMIN)
+    user = _lock_user(pk, stays=role == Role.ADMIN)
     if user.role != role:
         before, user.role = user.role, role
         user.save(update_fields=["role"])
-        audit(actor, "user.role", user, before=before, after=role)
+        write_audit_entry(actor, "user.role", user, before=before, after=role)
     return user
 
 
 @transaction.atomic
 def set_active(actor: User, pk: int, active: bool) -> User:
-    """Let a person sign in, or not: sessions and tokens of one who may not are worth nothing from now on."""
-    user = _locked(pk, stays=active)
+    """Let a user sign in, or not: sessions and tokens of one who may not are invalid from now on."""
+    user = _lock_user(pk, stays=active)
     if user.is_active != active:
         user.is_active = active
         user.save(update_fields=["is_active"])
-        audit(actor, "user.activate" if active else "user.deactivate", user)
+        write_audit_entry(actor, "user.activate" if active else "user.deactivate", user)
     return user
 
 
 @transaction.atomic
 def give_password(actor: User, pk: int) -> tuple[User, str, int]:
-    """A new password, shown once; the person's sessions and tokens end. The last is how many tokens those were."""
+    """Set a new password, shown once; the user's sessions and tokens end. The last value is how many tokens those
+    were."""
     user = User.objects.select_for_update().get(pk=pk)
     password = new_password()
     user.set_password(password)
     user.save(update_fields=["password"])
     revoked = revoke_tokens(user, actor)
-    audit(actor, "user.password", user, tokens=revoked)
+    write_audit_entry(actor, "user.password", user, tokens=revoked)
     return user, password, revoked

@@ -1,4 +1,4 @@
-"""Choose people in a form: a list to tick, with their roles."""
+"""Form field to choose people: a list to tick, with their roles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LISTED = 500
 class PeopleField(forms.MultipleChoiceField):
     """User names of active people who may review; `data-find` lets a script add a search field to a long list.
 
-    Accounts of programs are not listed: whoever means one names it over the API.
+    Accounts of programs are not listed: they can be named over the API.
     """
 
     widget = forms.CheckboxSelectMultiple
@@ -28,7 +28,7 @@ class PeopleField(forms.MultipleChoiceField):
         self.widget.attrs["data-find"] = ""
 
     def offer_reviewers(self, also: Iterable[str] = ()) -> None:
-        """List who may review now, and `also` these, who were chosen before."""
+        """List the users who may review now, and `also` these, who were chosen before."""
         roles = [role for role, scopes in SCOPES.items() if "review" in scopes]
         rows = User.objects.filter(is_active=True, role__in=roles).exclude(OF_PROGRAM).order_by("username")
         listed = dict(rows.values_list("username", "role")[:MOST_LISTED])

@@ -11,7 +11,7 @@ OF_PROGRAM = Q(password__startswith=UNUSABLE_PASSWORD_PREFIX)
 """Accounts of programs: nobody can sign in with them, they only have API tokens."""
 
 
-def tokens(owner: User | None) -> QuerySet[ApiToken]:
-    """One person's tokens, or everybody's."""
+def list_tokens(owner: User | None) -> QuerySet[ApiToken]:
+    """Return one user's tokens, or those of all users."""
     rows = ApiToken.objects.select_related("user").defer("hash")
     return rows.filter(user=owner) if owner else rows

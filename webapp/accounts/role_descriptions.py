@@ -1,4 +1,4 @@
-"""Roles in plain words, composed of the access rules, so that pages cannot say anything else than what holds."""
+"""Roles in plain words, composed of the access rules, so that pages always match the rules."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class RoleDescription:
 
 @dataclass(frozen=True)
 class Right:
-    """One thing that some roles may do: in words, and whether each role may, in the order of `Role`."""
+    """A right that some roles have: in words, and whether each role has it, in the order of `Role`."""
 
     words: str
     allowed: tuple[bool, ...]
 
 
 def list_rights() -> list[Right]:
-    """List everything that roles differ in or share, from what most may do on."""
+    """List the rights of all roles, those that most roles have first."""
     held = [(words, [role for role in Role if scope in SCOPES[role]]) for scope, words in SCOPE_WORDS.items()]
     held += [(words, [role for role in Role if role in roles]) for roles, words in POWERS.values()]
     rights = [Right(words, tuple(role in roles for role in Role)) for words, roles in held]

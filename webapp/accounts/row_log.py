@@ -1,8 +1,7 @@
-"""Triggers that write the audit log: what a row was before and is after, whichever way it was changed.
+"""Triggers that write the audit log: a row before and after, whichever way it was changed.
 
-A service says who acts and why inside its transaction (`acting`); a change that nobody announced is written too,
-without an actor and `via` the database.
-"""
+A service sets the actor and the reason inside its transaction (`set_actor`); a change without one is written too,
+without an actor and `via` the database."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ NO_FUNCTION = "DROP FUNCTION write_row_log();"
 
 
 def log_rows(table: str, name: str, columns: Sequence[str], label: str, *, when: str = "", of: str = "") -> str:
-    """SQL of a trigger that writes each change of these columns; `of` and `when` narrow it to some updates."""
+    """Return SQL of a trigger that writes each change of these columns; `of` and `when` narrow it to some updates."""
     on = f"UPDATE OF {of}" if of else "INSERT OR UPDATE OR DELETE"
     condition = f" WHEN ({when})" if when else ""
     return (
@@ -63,27 +62,30 @@ def log_rows(table: str, name: str, columns: Sequence[str], label: str, *, when:
 
 
 def no_log(table: str) -> str:
-    """SQL that takes the trigger away."""
+    """Return SQL that removes the trigger."""
     return f"DROP TRIGGER {table}_row_log ON {table};"
 
 
 @contextmanager
-def acting(actor: Any, why: str = "") -> Iterator[None]:
-    """A transaction in which the triggers know who acts, from where, and why. One inside another ends as that does."""
-    known = actor if isinstance(actor, User) else None
+def set_actor(actor: Any, why: str = "") -> Iterator[None]:
+    """Run a transaction in which the triggers know the actor, the origin and the reason.
+
+    Inside another one, the outer values hold again at its end.
+    """
+    known_user = actor if isinstance(actor, User) else None
     origin = CURRENT.get()
-    who: dict[str, Any] = {"via": origin.via[:32], "address": origin.address[:45]}
-    if known is not None:
-        who |= {"id": known.pk, "name": known.username}
+    actor_facts: dict[str, Any] = {"via": origin.via[:32], "address": origin.address[:45]}
+    if known_user is not None:
+        actor_facts |= {"id": known_user.pk, "name": known_user.username}
     if why:
-        who["why"] = why[:4_000]
+        actor_facts["why"] = why[:4_000]
     inside = connection.in_atomic_block
     with transaction.atomic(), connection.cursor() as cursor:
         before = ""
-        if inside:  # else there is nobody yet, and the setting ends with the transaction
+        if inside:  # else there is no actor yet, and the setting ends with the transaction
             cursor.execute("SELECT current_setting(%s, true)", [SETTING])
             before = cursor.fetchone()[0] or ""
-        cursor.execute("SELECT set_config(%s, %s, true)", [SETTING, json.dumps(who)])
+        cursor.execute("SELECT set_config(%s, %s, true)", [SETTING, json.dumps(actor_facts)])
         yield
         if inside:
             cursor.execute("SELECT set_config(%s, %s, true)", [SETTING, before])

@@ -1,4 +1,4 @@
-"""Who asks: the session of a request and its person, read at each one by SQL that is made once."""
+"""Sessions and users of requests, read at each request by SQL that is made once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API tokens: one's own, and for administrators everybody's."""
+"""API tokens: one's own, and for administrators those of all users."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts import queries
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.accounts.forms import TokenForm
 from webapp.accounts.models import ApiToken, User
-from webapp.accounts.tokens import create_token, may_revoke, revoke_token
-from webapp.paging import keyset
+from webapp.accounts.tokens import can_revoke, create_token, revoke_token
+from webapp.paging import paginate_by_keyset
 
 
-def person(request: HttpRequest) -> User:
-    """The signed-in person; behind `@access` there is one."""
+def get_person(request: HttpRequest) -> User:
+    """Return the signed-in user; behind `@access` there is one."""
     assert isinstance(request.user, User)
     return request.user
 
 
-@access("read")
+@require_scope("read")
 @never_cache
-def tokens(request: HttpRequest) -> HttpResponse:
-    """One's own tokens and the form for a new one, whose text is in the answer to the POST and nowhere else."""
-    owner = person(request)
+def list_tokens(request: HttpRequest) -> HttpResponse:
+    """Show one's own tokens and the form for a new one, whose text is in the answer to the POST and nowhere else."""
+    owner = get_person(request)
     form = TokenForm(request.POST or None, user=owner)
     context: dict[str, Any] = {"form": form}
     status = 422 if form.is_bound else 200
@@ -40,24 +40,24 @@ def tokens(request: HttpRequest) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             context["form"], status = TokenForm(user=owner), 201
-    context["page"] = keyset(request, queries.tokens(owner))
+    context["page"] = paginate_by_keyset(request, queries.list_tokens(owner))
     return render(request, "accounts/tokens.html", context, status=status)
 
 
-@access("admin")
+@require_scope("admin")
 @require_safe
-def all_tokens(request: HttpRequest) -> HttpResponse:
-    page = keyset(request, queries.tokens(None))
+def list_all_tokens(request: HttpRequest) -> HttpResponse:
+    page = paginate_by_keyset(request, queries.list_tokens(None))
     return render(request, "accounts/all_tokens.html", {"page": page})
 
 
-@access("read")
+@require_scope("read")
 @require_POST
-def revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    """The owner's or an administrator's; for anybody else the token is not there."""
+def end_token(request: HttpRequest, pk: int) -> HttpResponse:
+    """Revoke a token of one's own, or any as an administrator; for other users it does not exist (404)."""
     token = get_object_or_404(ApiToken.objects.select_related("user"), pk=pk)
-    actor = person(request)
-    if not may_revoke(actor, token):
+    actor = get_person(request)
+    if not can_revoke(actor, token):
         raise Http404
     if revoke_token(token, actor):
         messages.success(request, f"The token {token} is revoked. Programs that use it are refused from now on.")

@@ -1,4 +1,4 @@
-"""Attempts of a batch, as the API asks for and shows them."""
+"""Attempts of a batch in the API: query and response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class AttemptQuery(PageQuery):
     item: Annotated[Id | None, Field(description="Of this task or trajectory of the batch.")] = None
 
     def rows(self, batch: int) -> QuerySet[BatchAttempt]:
-        """Those of a batch that are asked for. A row says what it came to itself, or its trajectory does."""
+        """Return the requested attempts of a batch. An attempt's outcome is in its own row or in that of its
+        trajectory."""
         rows = BatchAttempt.objects.filter(item__batch_id=batch).select_related("item", "trajectory")
         rows = rows.defer("item__spec", *(f"trajectory__{name}" for name in ("record", "matrix", "provenance")))
         rows = rows.filter(role=self.role) if self.role else rows
@@ -35,10 +36,10 @@ class AttemptQuery(PageQuery):
 
 
 class BatchAttemptOut(Schema):
-    """One attempt that a batch's item made at a task. `solver`: a try at the task's reference; else a teacher's.
+    """One attempt of a batch's item at a task. `solver`: a try at the task's reference; otherwise a teacher's.
 
-    Where no trajectory is kept of it `unkept` and `message` say why; an `infra_error` counts in no rate. `rejected` is
-    the filter by which the batch left a kept one out of what is learnt from.
+    If no trajectory of it is kept, `unkept` and `message` give the reason; an `infra_error` counts in no rate.
+    `rejected` is the filter by which the batch excluded a kept trajectory from training data.
     """
 
     id: int

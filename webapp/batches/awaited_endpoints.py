@@ -1,4 +1,4 @@
-"""Endpoints that batches wait for: looked at now and then, until they answer again."""
+"""Endpoints that batches wait for, probed periodically until they answer again."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from webapp.endpoints.trial import look_for_models
 logger = logging.getLogger(__name__)
 
 
-def look() -> int:
-    """Let batches go on whose endpoint answers again, or is not there any more (which they then say). How many."""
+def resume_waiting_batches() -> int:
+    """Resume batches whose endpoint answers again or was deleted (the batch then reports that); return their number."""
     names = Batch.objects.filter(state=BatchState.PAUSED).exclude(away="").values_list("away", flat=True).distinct()
     went_on = 0
     for name in names:
         row = Endpoint.objects.filter(name=name).first()
-        if row is None or answers(row):
+        if row is None or is_reachable(row):
             logger.info("endpoint %s is awaited no longer", name)
-            went_on += services.resume_after(name)
+            went_on += services.resume_after_endpoint(name)
     return went_on
 
 
-def answers(row: Endpoint) -> bool:
-    """Whether a connection to it can be made; what it says then is for the batch to meet."""
+def is_reachable(row: Endpoint) -> bool:
+    """Return whether a connection to the endpoint can be made; any other error is left for the batch to report."""
     try:
         look_for_models(row)
     except LLMError as error:

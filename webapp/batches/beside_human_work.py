@@ -1,4 +1,4 @@
-"""Human work that a batch meets: what stands there before it starts, and what it made beside that afterwards."""
+"""Human work that a batch meets: work that exists before it starts, and products made beside it afterwards."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from django.db.models import F, Q, QuerySet
 
 from synthesis.stages import ItemSpec
-from synthesis.themes.keys import slug
+from synthesis.themes.keys import build_slug
 from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
 from webapp.batches.models import BatchProduct
 from webapp.environments.models import Environment, Version
 from webapp.scenarios.human_work import HumanWork, count_human_work
 
 
-def meet_human_work(specs: Iterable[ItemSpec]) -> HumanWork:
-    """Count the human work in the environments that a batch of these items would grow on, or make once more."""
+def count_met_human_work(specs: Iterable[ItemSpec]) -> HumanWork:
+    """Count the human work in the environments that a batch of these items would extend or make again."""
     versions, keys = set[int](), set[str]()
     for spec in specs:
         if spec.version:
             versions.add(spec.version)
         elif spec.theme is not None:
-            keys |= {spec.theme.key, slug(spec.theme.key)}
+            keys |= {spec.theme.key, build_slug(spec.theme.key)}
         else:
             keys.add(spec.key)
     if not versions and not keys:
@@ -32,15 +32,15 @@ def meet_human_work(specs: Iterable[ItemSpec]) -> HumanWork:
     return count_human_work(Environment.objects.filter(Q(pk__in=grown_on) | made_again))
 
 
-def find_versions_beside(batch: int) -> QuerySet[BatchProduct]:
-    """The products of a batch whose version is not current, because a person's was when the batch made it."""
+def list_versions_beside(batch: int) -> QuerySet[BatchProduct]:
+    """Return the products of a batch whose version is not current because a person's version already was."""
     rows = BatchProduct.objects.filter(item__batch=batch, item__level="theme", version__isnull=False)
     rows = rows.filter(environment__current_by__isnull=False, environment__current__created_at__lt=F("created_at"))
     return rows.exclude(environment__current=F("version"))
 
 
-def find_revisions_beside(batch: int) -> QuerySet[BatchProduct]:
-    """The products of a batch whose revision is not current, because another one was when the batch made it."""
+def list_revisions_beside(batch: int) -> QuerySet[BatchProduct]:
+    """Return the products of a batch whose revision is not current because another revision already was."""
     rows = BatchProduct.objects.filter(item__batch=batch, item__level="task", revision__isnull=False)
     rows = rows.filter(task__current__created_at__lt=F("created_at"))
     return rows.exclude(task__current=F("revision"))
@@ -48,7 +48,7 @@ def find_revisions_beside(batch: int) -> QuerySet[BatchProduct]:
 
 @dataclass(frozen=True)
 class MadeBeside:
-    """How much a batch made beside human work."""
+    """Counts of versions and revisions that a batch made beside human work."""
 
     versions: int
     revisions: int
@@ -58,13 +58,13 @@ class MadeBeside:
 
     @property
     def words(self) -> str:
-        """For example `1 version, 3 revisions of tasks`."""
+        """Text for people, for example `1 version, 3 revisions of tasks`."""
         versions = f"{self.versions:,} version{'s' if self.versions != 1 else ''}"
         revisions = f"{self.revisions:,} revision{'s' if self.revisions != 1 else ''} of tasks"
         return ", ".join(words for count, words in ((self.versions, versions), (self.revisions, revisions)) if count)
 
 
-def count_made_beside(batch: int) -> MadeBeside:
-    """Count what a batch made beside human work that is not current."""
-    versions = find_versions_beside(batch).order_by().values("version").distinct().count()
-    return MadeBeside(versions, find_revisions_beside(batch).order_by().values("revision").distinct().count())
+def count_products_beside(batch: int) -> MadeBeside:
+    """Count the versions and revisions that a batch made beside current human work."""
+    versions = list_versions_beside(batch).order_by().values("version").distinct().count()
+    return MadeBeside(versions, list_revisions_beside(batch).order_by().values("revision").distinct().count())

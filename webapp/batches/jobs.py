@@ -7,37 +7,37 @@ from typing import Any
 from celery import shared_task
 from django.urls import reverse
 
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from webapp.batches import awaited_endpoints
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.engine.lane_jobs import KIND
 from webapp.batches.models import Batch
-from webapp.batches.queries import find_pipeline
+from webapp.batches.queries import get_pipeline
 from webapp.batches.yields import services as yields
 from webapp.jobs.context import JobContext
-from webapp.jobs.registry import job
-from webapp.jobs.subjects import subject_page
+from webapp.jobs.registry import register_job_handler
+from webapp.jobs.subjects import register_subject_page
 
 
 @shared_task(name="batches.look_for_endpoints")
-def look_for_endpoints() -> None:
-    """Batches that wait for an endpoint go on once it answers."""
-    awaited_endpoints.look()
+def probe_awaited_endpoints() -> None:
+    """Resume batches that wait for an endpoint once it answers."""
+    awaited_endpoints.resume_waiting_batches()
 
 
-@subject_page("batch")
-def batch_page(pk: int) -> tuple[str, str]:
+@register_subject_page("batch")
+def link_batch_page(pk: int) -> tuple[str, str]:
     return f"Batch {pk}", reverse("batches:batch", args=[pk])
 
 
-@job(KIND, queue="llm", closing=close_lane)
+@register_job_handler(KIND, queue="llm", closing=close_lane)
 def run_batch(context: JobContext) -> dict[str, Any]:
-    """A lane of a batch. What was stored before a crash stays; calls that were answered are not made again."""
-    return run_lane(default_sandbox(), context, find_pipeline(context.payload["batch"]))
+    """Run a lane of a batch. Results stored before a crash remain; answered calls are not sent again."""
+    return run_lane(get_default_sandbox(), context, get_pipeline(context.payload["batch"]))
 
 
-@job(yields.KIND, queue="sandbox")
+@register_job_handler(yields.KIND, queue="sandbox")
 def read_yield(context: JobContext) -> dict[str, Any]:
-    """Read the yield of a large batch. Read twice it is the same."""
-    row = yields.keep(Batch.objects.get(pk=context.payload["batch"]))
+    """Read the yield of a large batch. Idempotent."""
+    row = yields.store_yield(Batch.objects.get(pk=context.payload["batch"]))
     return {"batch": row.batch_id, "kept": row.figures["kept"]}

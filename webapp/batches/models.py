@@ -34,12 +34,11 @@ class BatchState(models.TextChoices):
 
 
 class Batch(models.Model):
-    """One synthesis run over many themes. `settings` is a `spec.BatchSettings`, whole, so that a clone can differ.
+    """One synthesis run over many themes. `settings` is a whole `spec.BatchSettings`, so that a clone can differ.
 
-    `spent` is the known money for all replies and is raised in the transaction that stores them; of `unpriced` replies
-    nobody can tell what they cost. `assumed` is what replies whose server counts no tokens are taken for: held against
-    the cap, never shown as spent. `lost` counts requests that gave no reply anybody could use. `note` says why it
-    stands still.
+    `spent` is the known cost of all replies, raised in the transaction that stores them; the cost of `unpriced` replies
+    is unknown. `assumed` is the assumed cost of replies whose server counts no tokens: held against the cap, never
+    shown as spent. `lost` counts requests without a usable reply. `note` gives the reason why the batch is stopped.
     """
 
     name = models.CharField(max_length=200)
@@ -77,8 +76,8 @@ class Batch(models.Model):
 
 
 class BatchLane(models.Model):
-    """A job that works on a batch; several work on one at the same time. In a batch with a cap `reserved` is what its
-    requests in flight are likely to cost: no other lane begins what does not fit beside it."""
+    """A job that works on a batch; several work on one at the same time. In a batch with a cap `reserved` is the likely
+    cost of its requests in flight: no other lane begins calls that do not fit beside it."""
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="lanes")
     job = models.OneToOneField(Job, on_delete=models.CASCADE, related_name="lane")
@@ -88,8 +87,8 @@ class BatchLane(models.Model):
 
 
 class BatchShift(models.Model):
-    """One attempt of a lane's job: from when to when it worked on the batch. At `seen_at` it last noted that it was
-    there, or it ended."""
+    """One attempt of a lane's job, with the interval in which it worked on the batch. At `seen_at` it last recorded
+    that it was alive, or it ended."""
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="shifts")
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
@@ -111,10 +110,11 @@ class ItemState(models.TextChoices):
 
 
 class BatchItem(models.Model):
-    """What a batch makes one of: an environment from a theme, a scenario, a task, a trajectory. Rows make a tree.
+    """One thing that a batch makes: an environment from a theme, a scenario, a task, a trajectory. Rows make a tree.
 
-    `path` is the content path that stages and stored calls know it by. `stage` is the one that comes next, `save` once
-    all are through. While it runs it belongs to (`job`, `claim`): a write that names another claim changes nothing.
+    `path` is the content path that identifies it in stages and stored calls. `stage` is the one that comes next, `save`
+    once all are through. While it runs it belongs to (`job`, `claim`): a write that names another claim changes
+    nothing.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="items")
@@ -165,7 +165,7 @@ class StageState(models.TextChoices):
 
 
 class StageRun(models.Model):
-    """What a stage came to for an item, in its last try. One that is kept is never run again by itself.
+    """The result of a stage for an item, in its last try. A kept one is never run again automatically.
 
     `calls` are the keys of the calls it made or replayed, in order, the first `CALLS_KEPT` of them. `used` names the
     `roles` that it asked, the `prompts` that it filled in with their SHA-256, and the `seeds` that it drew from.
@@ -197,9 +197,10 @@ class StageRun(models.Model):
 
 
 class BatchStageCount(models.Model):
-    """How many items stand where after a stage, and what it has used; kept in the transaction that writes a StageRun.
+    """Number of items by state and reason after a stage, and its usage; written in the transaction that writes a
+    StageRun.
 
-    A retry takes an item out of `count`; what was used stays.
+    A retry takes an item out of `count`; its usage stays.
     """
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="counts")
@@ -229,11 +230,12 @@ class CallState(models.TextChoices):
 
 
 class LLMCall(models.Model):
-    """One call of a stage, by all that its reply may depend on. A row that stays `sent` was in flight at a crash.
+    """One call of a stage, identified by all that its reply may depend on. A row that stays `sent` was in flight at a
+    crash.
 
-    `batch` and `item` are who asked first; any batch that makes the same call is given the same reply. Of the
-    `requests` that were sent, `lost` gave no reply that came to be stored, and `open` are in flight, or were when a
-    process ended. `cost` is NULL where nobody can tell it: no price, or a server that counts no tokens.
+    `batch` and `item` are those that sent it first; any batch that makes the same call gets the same reply. Of the
+    `requests` that were sent, `lost` gave no stored reply, and `open` are in flight, or were when a process ended.
+    `cost` is NULL if unknown: no price, or a server that counts no tokens.
     """
 
     key = models.CharField(max_length=64, unique=True)
@@ -283,10 +285,10 @@ class AttemptRole(models.TextChoices):
 
 
 class BatchAttempt(models.Model):
-    """One attempt of an item at a task: the trajectory that is kept of it, or why none is (`unkept`, `message`).
+    """One attempt of an item at a task: its kept trajectory, or the reason why there is none (`unkept`, `message`).
 
-    A try of the item that ends otherwise puts its own in their place, so that none is counted twice. Where something of
-    ours failed `outcome` is `infra_error`, which counts in no rate.
+    A later try of the item replaces its attempts, so that none is counted twice. If something of ours failed, `outcome`
+    is `infra_error`, which counts in no rate.
     """
 
     item = models.ForeignKey(BatchItem, on_delete=models.CASCADE, related_name="attempts")
@@ -305,7 +307,7 @@ class BatchAttempt(models.Model):
 
 
 class BatchProduct(models.Model):
-    """What an item became, and what it was made with."""
+    """The product of an item, and its provenance."""
 
     item = models.OneToOneField(BatchItem, on_delete=models.CASCADE, related_name="product")
     environment = models.ForeignKey(
@@ -345,14 +347,14 @@ class BatchProduct(models.Model):
 
 
 class LaunchLimit(models.Model):
-    """The one row that operators set: what a batch of an annotator may cost, and how many themes it may have."""
+    """The single row of limits that operators set: the cost and the number of themes of an annotator's batch."""
 
     annotator_cap = models.FloatField(default=5.0)
     annotator_themes = models.PositiveIntegerField(default=50)
 
 
 class BatchYield(models.Model):
-    """The yield of a batch as it was last read (`yields/figures.py`). `mark` tells whether the batch moved on since."""
+    """The yield of a batch as last read (`yields/figures.py`). `mark` shows whether the batch changed since."""
 
     batch = models.OneToOneField(Batch, on_delete=models.CASCADE, related_name="read_yield")
     mark = models.CharField(max_length=64)

@@ -1,4 +1,4 @@
-"""Schemas of presets of batches, and of where a batch departs from its own."""
+"""Schemas of presets of batches, and of departures from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webapp.rest.types import Json
 
 
 class DepartureOut(Schema):
-    """A setting of `settings.stages` that is not as the preset has it; `place` says what the preset rests on."""
+    """A setting of `settings.stages` that departs from the preset; `place` is the source of the preset's value."""
 
     name: str
     preset: Json
@@ -20,7 +20,7 @@ class DepartureOut(Schema):
 
 
 class PublishedChoiceOut(Schema):
-    """A setting of `settings.stages` as the paper has it (`released`: as its authors' code has it), and as ours."""
+    """A setting of `settings.stages` in the paper (`released`: in its authors' code), and ours."""
 
     name: str
     published: Annotated[Json, Field(validation_alias="value")]
@@ -30,8 +30,8 @@ class PublishedChoiceOut(Schema):
 
 
 class BatchPresetOut(Schema):
-    """Whose choices a batch makes: `settings.preset` takes the `name`. `values` are those of `settings.stages`;
-    `uncovered` says what no setting covers."""
+    """A preset of a batch: `settings.preset` takes the `name`. `values` are those of `settings.stages`; `uncovered`
+    lists differences that no setting covers."""
 
     name: str
     title: str

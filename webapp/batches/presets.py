@@ -1,7 +1,7 @@
 """Presets of a batch: the choices in which EnvScaler's paper and ours differ, each with its place in the paper.
 
-This is the one place that says what the paper chose. A batch keeps the name of its preset; what it changes afterwards
-is a departure from it, shown with what the preset has.
+This is the only place that records the paper's choices. A batch keeps the name of its preset; later changes are
+departures from it, shown with the preset's value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AS_PUBLISHED: PresetName = "as-published"
 
 @dataclass(frozen=True)
 class PublishedChoice:
-    """A value of `StageSettings` in the paper; `released` if the authors' code has it and the paper does not say."""
+    """A value of `StageSettings` in the paper; `released` if it is in the authors' code and not in the paper."""
 
     name: str
     value: Any
@@ -66,7 +66,7 @@ TITLES: dict[PresetName, str] = {OURS: "Ours", AS_PUBLISHED: "As published (EnvS
 
 @dataclass(frozen=True)
 class Departure:
-    """A choice that is not as the preset of its batch has it. `place` is what the preset rests on."""
+    """A choice that departs from the preset of its batch. `place` is the source of the preset's value."""
 
     name: str
     preset: Any
@@ -74,24 +74,24 @@ class Departure:
     place: str
 
 
-def read_preset(name: Any) -> PresetName:
-    """The preset of this name, ours for anything else."""
+def parse_preset(name: Any) -> PresetName:
+    """Return the preset of this name, ours for anything else."""
     return next((known for known in TITLES if known == name), OURS)
 
 
-def list_values(preset: PresetName) -> dict[str, Any]:
-    """What a preset sets, by the name of the setting."""
+def list_preset_values(preset: PresetName) -> dict[str, Any]:
+    """Return the values of a preset, by the name of the setting."""
     return {choice.name: choice.value if preset == AS_PUBLISHED else choice.ours for choice in PUBLISHED}
 
 
-def list_differing() -> list[PublishedChoice]:
-    """The choices in which the paper and ours differ."""
+def list_differing_choices() -> list[PublishedChoice]:
+    """Return the choices in which the paper and ours differ."""
     return [choice for choice in PUBLISHED if choice.value != choice.ours]
 
 
 def find_departures(preset: PresetName, stages: StageSettings) -> list[Departure]:
-    """Where settings are not as the preset has them, in the order of the paper."""
-    values = list_values(preset)
+    """Return the settings that depart from the preset, in the order of the paper."""
+    values = list_preset_values(preset)
     return [
         Departure(choice.name, values[choice.name], getattr(stages, choice.name), _name_place(preset, choice))
         for choice in PUBLISHED
@@ -99,9 +99,9 @@ def find_departures(preset: PresetName, stages: StageSettings) -> list[Departure
     ]
 
 
-def change_preset(settings: Mapping[str, Any], preset: PresetName) -> dict[str, Any]:
-    """Settings of a batch, as JSON, with the values of a preset."""
-    stages = dict(settings.get("stages") or {}) | list_values(preset)
+def apply_preset(settings: Mapping[str, Any], preset: PresetName) -> dict[str, Any]:
+    """Return the settings of a batch, as JSON, with the values of a preset."""
+    stages = dict(settings.get("stages") or {}) | list_preset_values(preset)
     return dict(settings) | {"preset": preset, "stages": stages}
 
 

@@ -10,30 +10,30 @@ from django.db.models import CharField, Count, F, Func, Min, QuerySet
 from synthesis.pipeline import PIPELINES
 from synthesis.stages import LEVELS, Pipeline
 from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, Body, ItemState, LLMCall, StageRun
-from webapp.content_store import load
+from webapp.content_store import load_value
 
 GROUPS = 200
 ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELLED)
 
 
-def batches(state: str = "", variant: str = "") -> QuerySet[Batch]:
+def select_batches(state: str = "", variant: str = "") -> QuerySet[Batch]:
     rows = Batch.objects.select_related("created_by", "cloned_from")
     rows = rows.filter(state=state) if state else rows
     return rows.filter(variant=variant) if variant else rows
 
 
-def find_pipeline(batch: int) -> Pipeline:
-    """The stages of a batch's variant. Raises Batch.DoesNotExist."""
+def get_pipeline(batch: int) -> Pipeline:
+    """Return the stages of a batch's variant. Raises Batch.DoesNotExist."""
     return PIPELINES[Batch.objects.values_list("variant", flat=True).get(pk=batch)]
 
 
-def counts(batch: int) -> list[BatchStageCount]:
-    """The funnel: how each stage ended, and what it used."""
+def list_stage_counts(batch: int) -> list[BatchStageCount]:
+    """Return the funnel: the endings of each stage, and its usage."""
     return list(BatchStageCount.objects.filter(batch_id=batch).order_by("id"))
 
 
-def item_counts(batch: int) -> dict[str, dict[str, int]]:
-    """By level and state."""
+def count_items(batch: int) -> dict[str, dict[str, int]]:
+    """Return the number of items by level and state."""
     rows = BatchItem.objects.filter(batch_id=batch).values_list("level", "state").annotate(Count("id"))
     counts = {(level, state): count for level, state, count in rows.order_by()}  # by index alone
     by_level: dict[str, dict[str, int]] = {}
@@ -44,7 +44,7 @@ def item_counts(batch: int) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True)
 class Failures:
-    """Items that ended alike. `item` is one of them, `call_key` the call at fault there, where one was."""
+    """Items that ended alike. `item` is one of them, `call_key` the call at fault there, if there was one."""
 
     signature: str
     state: str
@@ -56,8 +56,8 @@ class Failures:
     call_key: str
 
 
-def failures(batch: int) -> list[Failures]:
-    """What went wrong, by kind, the most frequent first."""
+def list_failures(batch: int) -> list[Failures]:
+    """Return failures and rejections by kind, the most frequent first."""
     rows = BatchItem.objects.filter(batch_id=batch, state__in=[ItemState.FAILED, ItemState.REJECTED])
     rows = rows.exclude(signature="")
     groups = rows.values("signature", "state", "stage", "reason").annotate(count=Count("id"), item=Min("id"))
@@ -71,22 +71,23 @@ def failures(batch: int) -> list[Failures]:
     ]
 
 
-def runs_of(item: BatchItem) -> list[StageRun]:
+def list_stage_runs(item: BatchItem) -> list[StageRun]:
     return list(item.runs.order_by("id"))
 
 
-def product_of(item: BatchItem) -> BatchProduct | None:
+def find_product(item: BatchItem) -> BatchProduct | None:
     return BatchProduct.objects.filter(item=item).first()
 
 
-def body(digest: str | None) -> Any:
-    """What a stored body holds; None where there is none."""
-    return load(Body, digest) if digest else None
+def load_body(digest: str | None) -> Any:
+    """Return the content of a stored body; None if there is none."""
+    return load_value(Body, digest) if digest else None
 
 
 @dataclass(frozen=True)
 class ReadingLine:
-    """How often replies of a model had to be repaired so, or (`unusable`) could not be used and were asked again."""
+    """Number of replies of a model that needed this repair, or (`unusable`) could not be used and were asked for
+    again."""
 
     model: str
     repair: str
@@ -94,8 +95,8 @@ class ReadingLine:
     unusable: bool = False
 
 
-def readings(batch: int) -> list[ReadingLine]:
-    """By model what was repaired in replies of this batch, and how many could not be used. The most frequent first."""
+def list_readings(batch: int) -> list[ReadingLine]:
+    """Return repairs of replies of this batch and unusable replies, by model, the most frequent first."""
     calls = LLMCall.objects.filter(batch=batch).order_by()
     each = Func(F("repairs"), function="unnest", output_field=CharField())
     repaired = calls.exclude(repairs=[]).annotate(repair=each)

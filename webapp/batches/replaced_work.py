@@ -1,6 +1,7 @@
-"""Machine work that a batch replaces: what other batches or imports made current of the same environments and tasks.
+"""Machine work that a batch replaces: current versions and revisions of the same environments and tasks that other
+batches or imports made.
 
-What a person made or decided is never replaced (`beside_human_work.py`).
+Work and decisions of people are never replaced (`beside_human_work.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from synthesis.stages import ItemSpec
-from synthesis.themes.keys import slug
-from webapp.batches.engine.cast import with_defaults
+from synthesis.themes.keys import build_slug
+from webapp.batches.engine.cast import fill_in_defaults
 from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED, BatchSettings
@@ -41,7 +42,7 @@ class ReplacedWork:
 
     @property
     def words(self) -> str:
-        """For example `the current version of 2 environments and the current revision of 1 task`."""
+        """Text for people, for example `the current version of 2 environments and the current revision of 1 task`."""
         parts = (
             (self.versions, f"the current version of {counted(self.versions, 'environment')}"),
             (self.revisions, f"the current revision of {counted(self.revisions, 'task')}"),
@@ -50,7 +51,7 @@ class ReplacedWork:
 
     @property
     def makers(self) -> str:
-        """For example `batches 3, 7 and an import`."""
+        """Text for people, for example `batches 3, 7 and an import`."""
         named = [str(batch) for batch in self.batches[:NAMED]]
         if named:
             named[0] = f"{'batch' if len(self.batches) == 1 else 'batches'} {named[0]}"
@@ -63,29 +64,29 @@ class ReplacedWork:
 def forecast_replaced_work(
     specs: Iterable[ItemSpec], settings: BatchSettings, cloned: Collection[int] = ()
 ) -> ReplacedWork:
-    """Find what a batch of these items replaces if it makes something else of them. `cloned` are the items that they
-    were cloned from: a clone makes the tasks of these current again."""
+    """Find the work that a batch of these items replaces if it makes something else of them. `cloned` are the items
+    that they were cloned from: a clone makes the tasks of these current again."""
     keys = set[str]()
     for spec in specs:
         if not spec.version:
-            keys |= {spec.theme.key, slug(spec.theme.key)} if spec.theme is not None else {spec.key}
+            keys |= {spec.theme.key, build_slug(spec.theme.key)} if spec.theme is not None else {spec.key}
     rows = Environment.objects.filter(source__in=(SOURCE, SCRIPTED_SOURCE), key__in=keys, current_by__isnull=True)
-    there = list(rows.filter(current__isnull=False).values_list("current", "source")) if keys else []
-    sources = _find_sources(settings) if there else ()
-    versions = {version for version, source in there if source in sources}
-    return _name_makers(versions, _find_outdated(cloned) if cloned else set())
+    current_versions = list(rows.filter(current__isnull=False).values_list("current", "source")) if keys else []
+    sources = _list_possible_sources(settings) if current_versions else ()
+    versions = {version for version, source in current_versions if source in sources}
+    return _summarize_makers(versions, _find_outdated_revisions(cloned) if cloned else set())
 
 
-def _find_sources(settings: BatchSettings) -> Collection[str]:
-    """The sources that environments made with these settings can have."""
-    models = with_defaults(settings).models
+def _list_possible_sources(settings: BatchSettings) -> Collection[str]:
+    """Return the sources that environments made with these settings can have."""
+    models = fill_in_defaults(settings).models
     if models["author"] == SCRIPTED:
         return [SCRIPTED_SOURCE]
     return [SOURCE, SCRIPTED_SOURCE] if SCRIPTED in (models["tester"], models["checker"]) else [SOURCE]
 
 
-def _find_outdated(cloned: Collection[int]) -> set[int]:
-    """The current revisions of the tasks of these items that are no longer what the items made.
+def _find_outdated_revisions(cloned: Collection[int]) -> set[int]:
+    """Return the current revisions of the tasks of these items that differ from those that the items made.
 
     Human work is left out, and so are tasks on a program that a person keeps current: `must_stay` keeps them on it.
     """
@@ -99,17 +100,17 @@ def _find_outdated(cloned: Collection[int]) -> set[int]:
 
 
 def find_replaced_work(batch: int) -> ReplacedWork:
-    """Find what a batch replaced of other batches and of imports."""
+    """Find the work of other batches and of imports that a batch replaced."""
     rows = BatchProduct.objects.filter(item__batch=batch)
     versions, revisions = (
         set(rows.filter(**{f"{name}__isnull": False}).values_list(name, flat=True))
         for name in ("replaced_version", "replaced_revision")
     )
-    return _name_makers(versions, revisions, but=batch)
+    return _summarize_makers(versions, revisions, but=batch)
 
 
-def _name_makers(versions: set[int], revisions: set[int], but: int | None = None) -> ReplacedWork:
-    """Name the batches that made these; what the batch `but` made itself is left out."""
+def _summarize_makers(versions: set[int], revisions: set[int], but: int | None = None) -> ReplacedWork:
+    """Return the work with the batches that made it, without the work of the batch `but` itself."""
     by_version = _find_makers("version", versions, Q(item__level="theme"))
     by_revision = _find_makers("revision", revisions, Q(item__level="task"))
     makers = [by_version.get(pk) for pk in versions] + [by_revision.get(pk) for pk in revisions]
@@ -122,7 +123,7 @@ def _name_makers(versions: set[int], revisions: set[int], but: int | None = None
 
 
 def _find_makers(name: str, keys: set[int], level: Q) -> dict[int, int]:
-    """The batch that made each of these: the first whose product it is, unless its item only grew on it."""
+    """Return the batch that made each of these: the first whose product it is, unless its item only grew on it."""
     if not keys:
         return {}
     rows: QuerySet[BatchProduct] = BatchProduct.objects.filter(level, **{f"{name}__in": keys})

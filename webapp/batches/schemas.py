@@ -11,12 +11,12 @@ from pydantic import ConfigDict, Field, FiniteFloat, ValidationError, model_vali
 
 from synthesis.errors import InputError
 from synthesis.stages import ItemSpec, Variant
-from synthesis.themes.typed import typed
-from webapp.batches.engine.theme_source import of_environments, of_rows
+from synthesis.themes.typed import build_typed_theme
+from webapp.batches.engine.theme_source import build_environment_specs, build_theme_specs
 from webapp.batches.launch import choice
 from webapp.batches.preset_schemas import DepartureOut
-from webapp.batches.presets import TITLES, change_preset
-from webapp.batches.services import of_text, of_theme
+from webapp.batches.presets import TITLES, apply_preset
+from webapp.batches.services import build_text_spec, build_theme_spec
 from webapp.batches.spec import MOST_THEMES, BatchSettings
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
@@ -33,7 +33,7 @@ ItemState = Literal["waiting", "running", "kept", "rejected", "failed", "cancell
 
 
 class TypedTheme(BodyIn):
-    """A theme in a person's words."""
+    """A theme as typed by a person."""
 
     name: ShortText
     description: Annotated[Text, Field(max_length=LONGEST_TEXT)]
@@ -41,29 +41,29 @@ class TypedTheme(BodyIn):
 
 
 class ThemeFilter(BodyIn):
-    """The newest kept themes that fit; those that are folded into another one are left out."""
+    """The newest kept themes that match; those that are folded into another one are left out."""
 
     q: Annotated[ShortText, Field(description="The name holds this.")] = ""
     source: ShortText = ""
     node: Annotated[Id | None, Field(description="On this label of the taxonomy or below it.")] = None
     limit: Annotated[int, Field(ge=1, le=MOST_THEMES)] = 20
 
-    def wanted(self) -> choice.RowFilter:
+    def build_row_filter(self) -> choice.RowFilter:
         return choice.RowFilter(text=self.q, source=self.source, node=self.node, most=self.limit)
 
 
 class BatchEnvironmentFilter(ThemeFilter):
-    """The newest environments that fit, in their current versions. `q` is in the name, or is the key."""
+    """The newest environments that match, in their current versions. `q` is in the name, or is the key."""
 
     category: ShortText = ""
 
-    def wanted(self) -> choice.RowFilter:
-        return replace(super().wanted(), category=self.category)
+    def build_row_filter(self) -> choice.RowFilter:
+        return replace(super().build_row_filter(), category=self.category)
 
 
 class BatchIn(BodyIn):
-    """What to grow: bundled themes by key, kept ones by id or filter, typed ones, tasks of a task set, more onto
-    environments that are there (by id or filter); and how (`settings`, all of it optional)."""
+    """The items of a batch: bundled themes by key, kept ones by id or filter, typed ones, tasks of a task set, more
+    onto existing environments (by id or filter); and its `settings`, all of them optional."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
@@ -82,24 +82,26 @@ class BatchIn(BodyIn):
     start: Annotated[bool, Field(description="False: a draft, which waits for its start.")] = True
 
     def specs(self) -> list[ItemSpec]:
-        """Raises InputError."""
-        themes = [of_theme(typed(theme.name, theme.description, theme.category)) for theme in self.typed]
-        texts = [of_text(text, self.source) for text in self.tasks]
-        by_id = [*of_rows(self.theme_ids), *of_environments(self.environment_ids)]
-        return [*choice.bundled(self.bundled), *by_id, *self._filtered(), *themes, *texts]
+        """Return the items to begin with. Raises InputError."""
+        themes = [
+            build_theme_spec(build_typed_theme(theme.name, theme.description, theme.category)) for theme in self.typed
+        ]
+        texts = [build_text_spec(text, self.source) for text in self.tasks]
+        by_id = [*build_theme_specs(self.theme_ids), *build_environment_specs(self.environment_ids)]
+        return [*choice.build_bundled_specs(self.bundled), *by_id, *self._list_filtered_items(), *themes, *texts]
 
-    def _filtered(self) -> list[ItemSpec]:
+    def _list_filtered_items(self) -> list[ItemSpec]:
         chosen = choice.ChosenItems()
-        if self.themes is not None and not choice.add_themes(chosen, self.themes.wanted()):
+        if self.themes is not None and not choice.add_themes(chosen, self.themes.build_row_filter()):
             raise InputError("No kept theme fits `themes`. Change the filter, or leave it out.")
-        if self.environments is not None and not choice.add_environments(chosen, self.environments.wanted()):
+        if self.environments is not None and not choice.add_environments(chosen, self.environments.build_row_filter()):
             raise InputError("No environment fits `environments`. Change the filter, or leave it out.")
         return list(chosen.specs.values())
 
 
 class CloneIn(BodyIn):
-    """`settings` holds only what is to be different. `items` are ids of items of the level `theme` that the batch began
-    with; without it, all of them are taken."""
+    """Changes of a clone. `settings` holds only the different ones. `items` are ids of items of the level `theme` that
+    the batch began with; without it, all of them are taken."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"settings": {"seed": 8}, "items": [1, 2]}]})
 
@@ -110,7 +112,7 @@ class CloneIn(BodyIn):
 
 
 class ResumeIn(BodyIn):
-    """A batch that reached its cap needs a higher one."""
+    """Resumption of a batch. A batch that reached its cap needs a higher one."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"cap": 10.0}]})
 
@@ -118,8 +120,8 @@ class ResumeIn(BodyIn):
 
 
 class RetryIn(BodyIn):
-    """Of all items that failed: `item` names one, `stage` those that ended there, `signature` those that ended alike
-    (see the failures). `rejected`: these too."""
+    """Selection among all failed items: `item` names one, `stage` those that ended there, `signature` those that ended
+    alike (see the failures). `rejected`: rejected items too."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"stage": "assess"}]})
 
@@ -130,7 +132,7 @@ class RetryIn(BodyIn):
 
 
 class LimitsIn(BodyIn):
-    """What a batch of an annotator may cost at most, and how many themes it may have."""
+    """Limits on the cost and the number of themes of an annotator's batch."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"annotator_cap": 5.0, "annotator_themes": 50}]})
 
@@ -139,36 +141,36 @@ class LimitsIn(BodyIn):
 
 
 class LimitsOut(Schema):
-    """What a batch of an annotator may cost at most, and how many themes it may have."""
+    """Limits on the cost and the number of themes of an annotator's batch."""
 
     annotator_cap: float
     annotator_themes: int
 
 
-def settings_of(changes: dict[str, Any], before: BatchSettings | None = None) -> BatchSettings:
-    """Settings with these changes; a `preset` among them brings its values first. Raises InputError, which names the
-    field."""
-    known = (before or BatchSettings()).model_dump(mode="json")
-    chosen = changes.get("preset", known["preset"])
-    if chosen != known["preset"]:
+def build_settings(changes: dict[str, Any], before: BatchSettings | None = None) -> BatchSettings:
+    """Return the settings with these changes; a `preset` among them sets its values first. Raises InputError, which
+    names the field."""
+    values = (before or BatchSettings()).model_dump(mode="json")
+    chosen = changes.get("preset", values["preset"])
+    if chosen != values["preset"]:
         if not isinstance(chosen, str) or chosen not in TITLES:
             raise InputError(
                 f"settings.preset: there is no preset {str(chosen)[:60]!r}; take one of {', '.join(TITLES)}."
             )
-        known = change_preset(known, chosen)
+        values = apply_preset(values, chosen)
     try:
-        return BatchSettings.model_validate(_merged(known, changes))
+        return BatchSettings.model_validate(_merge_settings(values, changes))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise InputError(f"settings.{place}: {str(first['msg']).removeprefix('Value error, ')}.") from None
 
 
-def _merged(known: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+def _merge_settings(known: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     merged = dict(known)
     for name, value in changes.items():
         inner = merged.get(name)
-        merged[name] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+        merged[name] = _merge_settings(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
     return merged
 
 
@@ -178,8 +180,9 @@ class BatchQuery(PageQuery):
 
 
 class BatchLine(Schema):
-    """`spent` is the known money for all replies: of `unpriced` ones nobody can tell. `lost` counts requests that gave
-    none. `note`: why it stands still. `away`: the endpoint that it waits for, to go on by itself once that answers."""
+    """A batch in a list. `spent` is the known cost of all replies: that of `unpriced` ones is unknown. `lost` counts
+    requests without a reply. `note`: the reason why it is stopped. `away`: the endpoint that it waits for; it resumes
+    once that answers."""
 
     id: int
     name: str
@@ -201,7 +204,7 @@ class BatchLine(Schema):
 
 
 class StageCountOut(Schema):
-    """Items that ended so in a stage, and what it used for them; after a retry `count` shrinks, what was used stays."""
+    """Items with this ending of a stage, and its usage for them; after a retry `count` shrinks, the usage stays."""
 
     stage: str
     state: str
@@ -217,8 +220,9 @@ class StageCountOut(Schema):
 
 
 class BatchOut(BatchLine):
-    """`items` counts by level and state; `stages` is the funnel. `worked_seconds` counts the time in which a worker
-    was at it, without pauses; null while it runs. `departures`: settings that are not as its preset has them."""
+    """A batch with its counts. `items` counts by level and state; `stages` is the funnel. `worked_seconds` counts the
+    time in which a worker was at it, without pauses; null while it runs. `departures`: settings that depart from its
+    preset."""
 
     settings: Json
     departures: list[DepartureOut]
@@ -234,7 +238,7 @@ class DifferenceOut(Schema):
 
 
 class CloneOut(BatchOut):
-    """`differences`: where its settings differ from those of the batch it was cloned from."""
+    """A clone. `differences` are the settings that differ from those of the batch it was cloned from."""
 
     differences: list[DifferenceOut]
 
@@ -262,7 +266,8 @@ class ItemQuery(PageQuery):
 
 
 class ItemLine(Schema):
-    """`stage` is the one that comes next, or that it ended in. `call_key`: the call whose reply was at fault."""
+    """An item in a list. `stage` is the next one, or the one that it ended in. `call_key`: the call whose reply was at
+    fault."""
 
     id: int
     batch_id: int
@@ -281,8 +286,8 @@ class ItemLine(Schema):
 
 
 class StageRunOut(Schema):
-    """What a stage came to in its last try. `output` is its draft, or the evidence of a rejection; `used` its roles,
-    prompts (by hash) and seeds; of `unpriced` replies nobody can tell the cost."""
+    """The result of a stage in its last try. `output` is its draft, or the evidence of a rejection; `used` its roles,
+    prompts (by hash) and seeds; the cost of `unpriced` replies is unknown."""
 
     stage: str
     state: str
@@ -303,7 +308,7 @@ class StageRunOut(Schema):
 
 
 class ProductOut(Schema):
-    """What the item became, and what it was made with."""
+    """The product of an item, and its provenance."""
 
     environment_id: int | None
     version_id: int | None
@@ -331,8 +336,8 @@ class CallQuery(PageQuery):
 
 
 class CallLine(Schema):
-    """`open` requests are in flight, or were when a process ended; `lost` gave no reply that was stored. `cost` null:
-    nobody can tell it."""
+    """A call in a list. `open` requests are in flight, or were when a process ended; `lost` have no stored reply.
+    `cost` null: unknown."""
 
     id: int
     key: str
@@ -362,7 +367,7 @@ class CallOut(CallLine):
 
 
 class FailureOut(Schema):
-    """Items that ended alike; `item` is the first of them, `call_key` the call at fault there, where one was."""
+    """Items that ended alike; `item` is the first of them, `call_key` the call at fault there, if there was one."""
 
     signature: str
     state: str

@@ -1,25 +1,32 @@
-"""Writes on batches that people ask for. Each is in the audit log; items change state in `engine/item_state.py`."""
+"""Writes on batches that people request. Each is in the audit log; items change state in `engine/item_state.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
+from synthesis.contracts import JudgedEdges
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
-from synthesis.prompts.trial import checked_trials
+from synthesis.formats.values import clean_text
+from synthesis.prompts.trial import check_trials
 from synthesis.stages import ItemSpec, Pipeline
-from synthesis.themes.keys import theme_key, version_key
+from synthesis.themes.keys import build_theme_key, build_version_key
 from webapp.accounts.access import CAPPED_ROLES
-from webapp.accounts.services import audit
-from webapp.batches.engine.barriers import go_on
-from webapp.batches.engine.cast import asks_nobody, is_scripted, require_models, unpriced_models, with_defaults
-from webapp.batches.engine.item_state import cancel_waiting, new_item, put_back
-from webapp.batches.engine.lane_jobs import is_unfinished, launch, lock, stand_still
+from webapp.accounts.services import write_audit_entry
+from webapp.batches.engine.barriers import move_past_barrier
+from webapp.batches.engine.cast import (
+    fill_in_defaults,
+    has_scripted_role,
+    list_unpriced_models,
+    needs_no_endpoint,
+    require_models,
+)
+from webapp.batches.engine.item_state import build_item, cancel_waiting_items, return_to_stage
+from webapp.batches.engine.lane_jobs import has_open_items, lock_batch, start_missing_lanes, stop_batch
 from webapp.batches.engine.near_duplicates import keep_theme_apart
 from webapp.batches.models import (
     Batch,
@@ -34,61 +41,65 @@ from webapp.batches.models import (
 )
 from webapp.batches.spec import MOST_THEMES, BatchSettings
 from webapp.environments.models import Version
-from webapp.environments.services import record_of
-from webapp.events.services import publish
+from webapp.environments.services import build_record
+from webapp.environments.tool_graph.services import read_known_edges
+from webapp.events.services import publish_topics
 from webapp.templatetags.show import counted
 
 RETRIED = (ItemState.FAILED, ItemState.REJECTED, ItemState.CANCELLED)
 STILL = (BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED)
 
 
-def of_theme(theme: ThemeDraft) -> ItemSpec:
-    """An item that begins with a theme that is known: typed, a server's, a bundled one."""
+def build_theme_spec(theme: ThemeDraft) -> ItemSpec:
+    """Return an item that begins with a known theme: typed, a server's, a bundled one."""
     return ItemSpec(theme=theme, key=theme.key)
 
 
-def of_text(text: str, source: str = "") -> ItemSpec:
-    """An item that begins with a task of the task set `source`, in which a theme is to be found."""
-    return ItemSpec(text=text, source=source, key=theme_key("task", text))
+def build_text_spec(text: str, source: str = "") -> ItemSpec:
+    """Return an item that begins with a task of the task set `source`, in which a theme is to be found."""
+    return ItemSpec(text=text, source=source, key=build_theme_key("task", text))
 
 
-def of_environment(version: Version | int) -> ItemSpec:
-    """An item that grows more onto a version of an environment that is there. Raises InputError where it is gone."""
-    row = version if isinstance(version, Version) else _version(version)
+def build_environment_spec(version: Version | int, known: Mapping[int, JudgedEdges] | None = None) -> ItemSpec:
+    """Return an item that grows more onto a version of an existing environment; `known` are the edges of versions, if
+    they were read for many. Raises InputError if it is gone."""
+    row = version if isinstance(version, Version) else _get_version(version)
+    known = read_known_edges([row.pk]) if known is None else known
     newest = max(row.assessments.all(), key=lambda assessment: assessment.pk, default=None)
-    record = record_of(row)
-    key = version_key(record.key, row.environment.source, row.content_hash)
-    return ItemSpec(environment=record, version=row.pk, score=newest.score if newest else None, key=key)
+    record = build_record(row)
+    key = build_version_key(record.key, row.environment.source, row.content_hash)
+    score = newest.score if newest else None
+    return ItemSpec(environment=record, version=row.pk, score=score, edges=known.get(row.pk), key=key)
 
 
-def _version(pk: int) -> Version:
+def _get_version(pk: int) -> Version:
     row = Version.objects.select_related("environment").filter(pk=pk).first()
     if row is None:
         raise InputError(f"There is no version {pk} of an environment any more. Choose another.")
     return row
 
 
-def limits() -> LaunchLimit:
+def get_launch_limit() -> LaunchLimit:
     return LaunchLimit.objects.filter(pk=1).first() or LaunchLimit(pk=1)
 
 
 @transaction.atomic
-def set_limits(user: Any, cap: float, themes: int) -> LaunchLimit:
-    """What a batch of an annotator may cost at most, and how many themes it may have."""
+def set_launch_limit(user: Any, cap: float, themes: int) -> LaunchLimit:
+    """Set the limits on the cost and the number of themes of an annotator's batch."""
     row, _ = LaunchLimit.objects.update_or_create(pk=1, defaults={"annotator_cap": cap, "annotator_themes": themes})
-    audit(user, "batch.limits", row, cap=cap, themes=themes)
+    write_audit_entry(user, "batch.limits", row, cap=cap, themes=themes)
     return row
 
 
-def allowed(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
-    """The settings with models for every role, within what this person may launch. Raises InputError.
+def check_settings(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
+    """Return the settings with models for every role, within this person's limits. Raises InputError.
 
-    Who is held to a limit is not asked what models cost: prices are then those of the endpoints.
+    For a person with limits the prices are those of the endpoints, not chosen ones.
     """
-    settings = with_defaults(settings).model_copy(update={"prompts": checked_trials(settings.prompts)})
+    settings = fill_in_defaults(settings).model_copy(update={"prompts": check_trials(settings.prompts)})
     require_models(settings)
-    settings = _within(user, settings, themes)
-    if settings.cap is not None and (unknown := unpriced_models(settings)):
+    settings = _apply_limits(user, settings, themes)
+    if settings.cap is not None and (unknown := list_unpriced_models(settings)):
         raise InputError(
             f"A cap of {settings.cap:g} could not be kept: nobody has said what {', '.join(unknown)} costs. Set its "
             "price on the page of its endpoint (0 where it is free), or have it launched without a cap."
@@ -96,17 +107,17 @@ def allowed(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
     return settings
 
 
-def _require_within(user: Any, batch: Batch) -> None:
-    """Who is held to a limit lets no batch go on that is beyond it, whoever launched it. Raises InputError."""
+def _require_within_limits(user: Any, batch: Batch) -> None:
+    """Raise InputError if this person has limits that the batch exceeds, no matter who launched it."""
     settings = BatchSettings.model_validate(batch.settings).model_copy(update={"cap": batch.cap})
-    if getattr(user, "role", None) not in CAPPED_ROLES or asks_nobody(settings):
+    if getattr(user, "role", None) not in CAPPED_ROLES or needs_no_endpoint(settings):
         return
     if batch.cap is None:
         raise InputError(
-            f"This batch has no spend cap, and you may spend up to {limits().annotator_cap:g} in a batch. Ask an "
-            "operator, or clone it: the clone gets a cap."
+            f"This batch has no spend cap, and you may spend up to {get_launch_limit().annotator_cap:g} in a batch. "
+            "Ask an operator, or clone it: the clone gets a cap."
         )
-    _within(user, settings, batch.items.filter(level="theme").count())
+    _apply_limits(user, settings, batch.items.filter(level="theme").count())
     if settings.prices:
         raise InputError(
             "This batch was launched with prices of its own, which your limit does not count with. Ask an operator, "
@@ -114,12 +125,12 @@ def _require_within(user: Any, batch: Batch) -> None:
         )
 
 
-def _within(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
+def _apply_limits(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
     if not 1 <= themes <= MOST_THEMES:
         raise InputError(f"A batch has 1 to {MOST_THEMES:,} themes; {themes:,} were chosen.")
     if getattr(user, "role", None) not in CAPPED_ROLES:
         return settings
-    limit = limits()
+    limit = get_launch_limit()
     if themes > limit.annotator_themes:
         raise InputError(
             f"You may launch up to {counted(limit.annotator_themes, 'theme')} at once; {themes} were chosen."
@@ -141,114 +152,114 @@ def create_batch(
     start: bool = True,
     cloned_from: Batch | None = None,
 ) -> Batch:
-    """A batch over these themes, one item each; equal ones are one. Started at once unless `start` is false.
+    """Create a batch over these items, without duplicates, and start it unless `start` is false.
 
-    Raises InputError, which says what to do.
+    Raises InputError with advice.
     """
     unique: dict[str, ItemSpec] = {}
     for spec in specs:
         unique.setdefault(spec.key, spec)
-    settings = allowed(user, settings, len(unique))
+    settings = check_settings(user, settings, len(unique))
     batch = Batch.objects.create(
-        name=clean(name).strip()[:200] or _counted(unique.values()),
+        name=clean_text(name).strip()[:200] or _describe_counts(unique.values()),
         settings=settings.model_dump(mode="json"),
         variant=settings.variant,
         cap=settings.cap,
-        scripted=is_scripted(settings),
+        scripted=has_scripted_role(settings),
         created_by=user if getattr(user, "pk", None) else None,
         cloned_from=cloned_from,
     )
     items = [
-        new_item(batch.pk, spec.key, "theme", number, spec, {"theme": pipeline.start("theme", spec)})
+        build_item(batch.pk, spec.key, "theme", number, spec, {"theme": pipeline.start("theme", spec)})
         for number, spec in enumerate(unique.values())
     ]
     BatchItem.objects.bulk_create(items, batch_size=500)
-    audit(user, "batch.create", batch, themes=len(items), cap=batch.cap)
+    write_audit_entry(user, "batch.create", batch, themes=len(items), cap=batch.cap)
     if start:
         start_batch(user, batch.pk)
         batch.refresh_from_db()
     return batch
 
 
-def _counted(specs: Collection[ItemSpec]) -> str:
-    """`2 themes, 1 environment`."""
-    there = sum(spec.environment is not None for spec in specs)
-    numbers = (("theme", len(specs) - there), ("environment", there))
+def _describe_counts(specs: Collection[ItemSpec]) -> str:
+    """Return a name such as `2 themes, 1 environment`."""
+    environment_count = sum(spec.environment is not None for spec in specs)
+    numbers = (("theme", len(specs) - environment_count), ("environment", environment_count))
     return ", ".join(f"{number} {what}{'s' * (number != 1)}" for what, number in numbers if number)
 
 
 @transaction.atomic
 def start_batch(user: Any, pk: int) -> Batch:
-    """Let workers begin on a draft. Raises InputError where it has begun."""
-    batch = lock(pk)
+    """Let workers begin on a draft. Raises InputError if it has begun."""
+    batch = lock_batch(pk)
     if batch.state != BatchState.DRAFT:
         raise InputError(f"Only a draft is started; this batch is {batch.state}.")
-    return _run(user, batch, "batch.start")
+    return _run_batch(user, batch, "batch.start")
 
 
 @transaction.atomic
 def resume_batch(user: Any, pk: int, cap: float | None = None) -> Batch:
-    """Go on where the batch stood still; a capped one needs a higher cap. Raises InputError."""
-    batch = lock(pk)
+    """Resume a stopped batch; a capped one needs a higher cap. Raises InputError."""
+    batch = lock_batch(pk)
     if batch.state not in STILL:
         raise InputError(f"Only a batch that stands still is resumed; this one is {batch.state}.")
     if cap is not None:
         settings = BatchSettings.model_validate(batch.settings).model_copy(update={"cap": cap})
         themes = batch.items.filter(level="theme").count()
-        batch.settings = allowed(user, settings, themes).model_dump(mode="json")
+        batch.settings = check_settings(user, settings, themes).model_dump(mode="json")
         batch.cap = cap
     sure = batch.spent + batch.assumed
-    if batch.cap is not None and sure >= batch.cap and not _free(batch):
+    if batch.cap is not None and sure >= batch.cap and not _has_free_cap(batch):
         raise InputError(f"{sure:.4f} of the cap of {batch.cap:g} is spent. Give a higher cap to go on.")
-    return _run(user, batch, "batch.resume")
+    return _run_batch(user, batch, "batch.resume")
 
 
 @transaction.atomic
-def resume_after(endpoint: str) -> int:
-    """Let every batch go on that waits for this endpoint, which answers again. Gives how many."""
+def resume_after_endpoint(endpoint: str) -> int:
+    """Resume every batch that waits for this endpoint, which answers again; return their number."""
     waiting = list(
         Batch.objects.filter(away=endpoint, state=BatchState.PAUSED).order_by("pk").values_list("pk", flat=True)
     )
     for pk in waiting:
-        batch = lock(pk)
+        batch = lock_batch(pk)
         if batch.away != endpoint or batch.state != BatchState.PAUSED:
             continue
         try:
-            _run(None, batch, "batch.endpoint_back", endpoint=endpoint)
+            _run_batch(None, batch, "batch.endpoint_back", endpoint=endpoint)
         except InputError as error:  # a model is gone meanwhile: a person has to choose another
             batch.state, batch.note, batch.away = BatchState.PAUSED, str(error), ""
             batch.save(update_fields=["state", "note", "away"])
     return len(waiting)
 
 
-def _free(batch: Batch) -> bool:
+def _has_free_cap(batch: Batch) -> bool:
     return batch.spent + batch.assumed == 0 and batch.cap == 0
 
 
 @transaction.atomic
 def pause_batch(user: Any, pk: int) -> Batch:
-    """Stop soon: calls in flight end and are stored, nothing new begins. One that waits for an endpoint does not go on
-    by itself any more. Raises InputError."""
-    batch = lock(pk)
+    """Stop soon: calls in flight end and are stored, nothing new begins. A batch that waits for an endpoint no longer
+    resumes by itself. Raises InputError."""
+    batch = lock_batch(pk)
     if batch.state == BatchState.PAUSED and batch.away:
         batch.note, batch.away = "", ""
         batch.save(update_fields=["note", "away"])
-        return _told(user, batch, "batch.pause")
-    if not stand_still(pk, BatchState.PAUSED, ""):
-        raise InputError(f"Only a running batch is paused; this one is {lock(pk).state}.")
-    return _told(user, lock(pk), "batch.pause")
+        return _audit_and_publish(user, batch, "batch.pause")
+    if not stop_batch(pk, BatchState.PAUSED, ""):
+        raise InputError(f"Only a running batch is paused; this one is {lock_batch(pk).state}.")
+    return _audit_and_publish(user, lock_batch(pk), "batch.pause")
 
 
 @transaction.atomic
 def cancel_batch(user: Any, pk: int) -> Batch:
-    """End the batch: what is kept stays, what waits is cancelled. Raises InputError where it has ended."""
-    batch = lock(pk)
+    """End the batch: kept items stay, waiting ones are cancelled. Raises InputError if it has ended."""
+    batch = lock_batch(pk)
     if batch.state in (BatchState.DONE, BatchState.CANCELLED):
         raise InputError(f"This batch has ended: it is {batch.state}.")
     batch.state, batch.note, batch.away, batch.finished_at = BatchState.CANCELLED, "", "", timezone.now()
     batch.save(update_fields=["state", "note", "away", "finished_at"])
-    cancel_waiting(pk)
-    return _told(user, batch, "batch.cancel")
+    cancel_waiting_items(pk)
+    return _audit_and_publish(user, batch, "batch.cancel")
 
 
 @transaction.atomic
@@ -261,11 +272,12 @@ def retry_items(
     signature: str = "",
     states: Sequence[str] = (ItemState.FAILED,),
 ) -> int:
-    """Try again: one item, those that ended in a stage or ended alike, or all that failed. The batch runs again.
+    """Retry one item, those that ended in a stage or ended alike, or all that failed. The batch runs again.
 
-    Replies that led to the failure are set aside; what was kept stays. Gives how many. Raises InputError where none.
+    Replies that led to the failure are set aside; kept stages stay. Return the number of items; raise InputError if
+    there are none.
     """
-    batch = lock(pk)
+    batch = lock_batch(pk)
     if batch.state == BatchState.CANCELLED and item is None and ItemState.CANCELLED not in states:
         states = (*states, ItemState.CANCELLED)
     rows = batch.items.select_for_update(of=("self",), no_key=True).order_by("id")
@@ -276,21 +288,21 @@ def retry_items(
     if not items:
         raise InputError("There is nothing to try again: no such item has failed or was rejected.")
     for row in items:
-        _again(row)
-    _run(user, batch, "batch.retry", items=len(items), item=item, stage=stage)
+        _retry_item(row)
+    _run_batch(user, batch, "batch.retry", items=len(items), item=item, stage=stage)
     return len(items)
 
 
-def _again(row: BatchItem) -> None:
+def _retry_item(row: BatchItem) -> None:
     run = StageRun.objects.filter(item=row, stage=row.stage).exclude(state=StageState.KEPT).first()
     if run is not None:
-        _set_aside(run)
-    put_back(row, row.stage)
+        _set_replies_aside(run)
+    return_to_stage(row, row.stage)
 
 
-def _set_aside(run: StageRun) -> None:
-    """The replies that a stage's end came of are not given again: of a rejection all of them, of a failure those of the
-    question that failed."""
+def _set_replies_aside(run: StageRun) -> None:
+    """Set the replies aside that led to a stage's end, so that they are not replayed: for a rejection all of them, for
+    a failure those of the failed question."""
     calls = LLMCall.objects.filter(key__in=run.calls, state=CallState.DONE)
     fault = LLMCall.objects.filter(key=run.call_key).first() if run.call_key else None
     if run.state == StageState.REJECTED:
@@ -302,15 +314,15 @@ def _set_aside(run: StageRun) -> None:
 
 @transaction.atomic
 def keep_duplicate(user: Any, pk: int, item: int, pipeline: Pipeline) -> None:
-    """Let a theme go on that was left out as a near-duplicate. Raises InputError."""
-    batch = lock(pk)
+    """Let a theme continue that was left out as a near-duplicate. Raises InputError."""
+    batch = lock_batch(pk)
     row = batch.items.select_for_update(of=("self",), no_key=True).filter(pk=item).first()
     barrier = next((stage for stage in pipeline.stages if row and stage.name == row.stage and stage.group), None)
     if row is None or barrier is None or row.state != ItemState.REJECTED:
         raise InputError("Only a theme that was left out as a near-duplicate can be kept all the same.")
     keep_theme_apart(row, user)
-    go_on(row, barrier, pipeline, BatchSettings.model_validate(batch.settings).stages)
-    _run(user, batch, "batch.keep_duplicate", item=item)
+    move_past_barrier(row, barrier, pipeline, BatchSettings.model_validate(batch.settings).stages)
+    _run_batch(user, batch, "batch.keep_duplicate", item=item)
 
 
 def clone_batch(
@@ -323,36 +335,47 @@ def clone_batch(
     items: Collection[int] | None = None,
     start: bool = True,
 ) -> Batch:
-    """A new batch with other settings over the items that another began with: all of them, or those with the numbers
+    """Create a batch with other settings over the items that another began with: all of them, or those with the numbers
     `items`. Raises InputError, Batch.DoesNotExist."""
     origin = Batch.objects.get(pk=pk)
     rows = origin.items.filter(level="theme").order_by("position", "id")
     if items is not None:
-        if gone := set(items) - set(rows.values_list("pk", flat=True)):
-            raise InputError(f"Batch {pk} did not begin with item {min(gone)}. List its items of the level theme.")
+        if unknown_items := set(items) - set(rows.values_list("pk", flat=True)):
+            raise InputError(
+                f"Batch {pk} did not begin with item {min(unknown_items)}. List its items of the level theme."
+            )
         rows = rows.filter(pk__in=items)
-    specs = [ItemSpec.model_validate(spec) for spec in rows.values_list("spec", flat=True)]
+    specs = _renew_edges([ItemSpec.model_validate(spec) for spec in rows.values_list("spec", flat=True)])
     called = name or f"{origin.name} (again)"
     return create_batch(user, called, specs, settings, pipeline, start=start, cloned_from=origin)
 
 
-def _run(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
-    """Within a transaction that holds the batch. Raises InputError where a model is gone, or beyond a limit."""
+def _renew_edges(specs: Sequence[ItemSpec]) -> list[ItemSpec]:
+    """Return the items with the currently known edges of their environments."""
+    known_edges = read_known_edges(spec.version for spec in specs if spec.version)
+    return [
+        spec.model_copy(update={"edges": known_edges.get(spec.version)}) if spec.version else spec for spec in specs
+    ]
+
+
+def _run_batch(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
+    """Set a batch to running and start its lanes. Within a transaction that holds the batch. Raises InputError if a
+    model is gone, or beyond a limit."""
     require_models(BatchSettings.model_validate(batch.settings))
-    _require_within(user, batch)
+    _require_within_limits(user, batch)
     now = timezone.now()
     batch.state, batch.note, batch.away, batch.finished_at = BatchState.RUNNING, "", "", None
     batch.started_at = batch.started_at or now
-    if not is_unfinished(batch.pk):
+    if not has_open_items(batch.pk):
         batch.state, batch.finished_at = BatchState.DONE, now
     batch.save()
     if batch.state == BatchState.RUNNING:
-        launch(batch, user)
-    return _told(user, batch, action, **detail)
+        start_missing_lanes(batch, user)
+    return _audit_and_publish(user, batch, action, **detail)
 
 
-def _told(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
-    audit(user, action, batch, **detail)
+def _audit_and_publish(user: Any, batch: Batch, action: str, **detail: Any) -> Batch:
+    write_audit_entry(user, action, batch, **detail)
     pk = batch.pk
-    transaction.on_commit(lambda: publish([f"batch:{pk}"]))
+    transaction.on_commit(lambda: publish_topics([f"batch:{pk}"]))
     return batch

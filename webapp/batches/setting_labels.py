@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.prompts.trial import tried
+from synthesis.prompts.trial import build_trial_prompt
 from synthesis.stages import StageSettings
 from webapp.batches.models import Batch
-from webapp.batches.spec import LOCAL, SCRIPTED, BatchSettings, difference, flat
-from webapp.endpoints.queries import choices
+from webapp.batches.spec import LOCAL, SCRIPTED, BatchSettings, compare_settings, flatten_settings
+from webapp.endpoints.queries import list_model_choices
 
 ROLE_WORDS = {
     "author": "writes environments, initial states, tasks and checks",
@@ -33,6 +33,13 @@ STAGE_WORDS = {
     "intent": "what a user says so that the steps of the blueprint are needed",
     "arguments": "each call filled in and executed, up to the golden state",
     "refine": "the least words, without names of the system; sentences that nobody needs are left out",
+    "weak_edges": "which tool's output another one may take as well, beside the strong edges",
+    "walk": "a random walk by the weights of edges, its values from results and from the state; each call is tried",
+    "review": "what is left of the walk: calls taken out or put in order, never added; executed, each value traced",
+    "draft": "what a user says whom the chain serves, without technical details",
+    "answer": "the chain executed; the final words and what they ask to be told, the answer worked out by code, and "
+    "words that hide tools and order",
+    "rubric": "criteria on the answer's fields, and facts for a judge; tried on the end of the reference",
     "query": "what a user wants that takes loops, branches and sums, without names of tools or fields",
     "solution": "a script that calls the tools, debugged in the sandbox; its calls become the reference, what it "
     "returns the answer",
@@ -41,30 +48,26 @@ STAGE_WORDS = {
     "checklist": "what must be true in the end for the task to be done",
     "checks": "a function for each line of the checklist, run on the initial state",
     "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference "
-    "(autoforge: the blueprint is it, and some try must reach the golden state; programmatic: the solution is it, and "
-    "enough tries must pass); all tries are kept",
+    "(autoforge: the blueprint is it, and some try must reach the golden state; programmatic and walk: the solution or "
+    "the chain is it, and enough tries must agree); all tries are kept",
     "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once (autoforge: "
     "left out)",
     "rollout": "the teacher acts in a task that somebody solved, alone or with a simulated user",
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",
 }
-VARIANT_TITLES: dict[str, str] = {
-    "envscaler": "EnvScaler",
-    "autoforge": "AutoForge",
-    "programmatic": "Agent-World, programs",
-}
 VARIANT_HINT = (
-    "whose way from an environment to its tasks. EnvScaler: a state, then an instruction with checks. AutoForge: a "
-    "blueprint from a graph of tools, executed to a golden state. Agent-World, programs: a query that one script "
-    "solves and another verifies"
+    "how tasks are made in an environment. EnvScaler: a state, then an instruction with checks. AutoForge: a blueprint "
+    "from a graph of tools, executed to a golden state. Agent-World, programs: a query that one script solves and "
+    "another verifies. Agent-World, walks: a chain of calls along the graph, with an answer and a rubric"
 )
 SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
 
 @dataclass(frozen=True)
 class SettingLabel:
-    """`mark` says whose value is shown at first: `published` or `released` (EnvScaler's, with a `place`) or `ours`."""
+    """Label of a setting. `mark` is the source of the initial value: `published` or `released` (EnvScaler's, with a
+    `place`) or `ours`."""
 
     name: str
     label: str
@@ -77,6 +80,18 @@ class SettingLabel:
         group, _, name = self.name.rpartition(".")
         settings = StageSettings()
         return getattr(getattr(settings, group) if group else settings, name)
+
+
+def _build_consistency_labels(group: str) -> tuple[SettingLabel, ...]:
+    """Return the settings that decide whether a variant's tasks are kept."""
+    return (
+        SettingLabel(f"{group}.consistency_runs", "Consistency runs", "of the solver; Agent-World: 5", "ours"),
+        SettingLabel(f"{group}.consistency_agree", "Runs that agree", "at least; Agent-World: 2", "ours"),
+        SettingLabel(f"{group}.consistency_rule", "Which agree", "of the solver's runs", "ours"),
+        SettingLabel(f"{group}.turns_a_call", "Turns a call", "of the reference that a run has", "ours"),
+        SettingLabel(f"{group}.least_turns", "Least turns", "that a run has", "ours"),
+        SettingLabel(f"{group}.most_turns", "Most turns", "that a run has", "ours"),
+    )
 
 
 COUNTS = (
@@ -137,6 +152,7 @@ SCORING = (
     SettingLabel("action_range", "Actions", "of a trajectory that is kept", "ours"),
 )
 GRAPH = (
+    SettingLabel("graph.judge_anew", "Judge edges anew", "also of environments whose edges are stored", "ours"),
     SettingLabel("graph.walks", "Walks", "drawn on the graph of an environment's tools; AutoForge: thousands", "ours"),
     SettingLabel("graph.least_steps", "Least steps", "tools of a walk", "ours"),
     SettingLabel("graph.most_steps", "Most steps", "tools of a walk", "ours"),
@@ -150,11 +166,24 @@ PROGRAMS = (
     SettingLabel("programmatic.least_calls", "Least calls", "of a solution", "ours"),
     SettingLabel("programmatic.most_calls", "Most calls", "of a solution", "ours"),
     SettingLabel("programmatic.siblings", "Answers from elsewhere", "that a verification script must block", "ours"),
-    SettingLabel("programmatic.consistency_runs", "Consistency runs", "of the solver; Agent-World: 5", "ours"),
-    SettingLabel("programmatic.consistency_agree", "Runs that pass", "at least; Agent-World: 2", "ours"),
-    SettingLabel("programmatic.turns_a_call", "Turns a call", "of the reference that a run has", "ours"),
-    SettingLabel("programmatic.least_turns", "Least turns", "that a run has", "ours"),
-    SettingLabel("programmatic.most_turns", "Most turns", "that a run has", "ours"),
+    *_build_consistency_labels("programmatic"),
+)
+WALKS = (
+    SettingLabel("walk.most_steps", "Steps of a walk", "calls as they are drawn; more are more difficult", "ours"),
+    SettingLabel("walk.least_steps", "Least steps", "that its review must leave", "ours"),
+    SettingLabel(
+        "walk.weak_factor",
+        "Weak factor",
+        "by which the weight 2 of weak edges is multiplied; more is more difficult",
+        "ours",
+    ),
+    SettingLabel(
+        "walk.independent_factor", "Independent factor", "likewise of independent ones, whose weight is 1", "ours"
+    ),
+    SettingLabel("walk.visits", "Visits of a tool", "in one walk, at most", "ours"),
+    SettingLabel("walk.draws", "Values drawn", "for a call until one goes through", "ours"),
+    SettingLabel("walk.hidden", "Hide the way", "words that say nothing of tools and order; published: yes", "ours"),
+    *_build_consistency_labels("walk"),
 )
 DISTURBED = (
     SettingLabel("teacher_latency", "Latency", "share of calls before which time passes in the environment", "ours"),
@@ -171,6 +200,7 @@ GROUPS = (
     ("Disturbed calls of teachers", DISTURBED),
     ("Graph of tools (AutoForge)", GRAPH),
     ("Programs (Agent-World)", PROGRAMS),
+    ("Walks (Agent-World)", WALKS),
 )
 RUNNING = (
     ("seed", "Seed", "the same seed, settings and replies give the same content"),
@@ -192,35 +222,39 @@ class SettingChange:
     after: str
 
 
-def differences(before: BatchSettings, after: BatchSettings) -> list[SettingChange]:
-    """Where two settings differ, as people read it."""
-    changes = difference(before, after)
-    models = {choice.value: choice.label for choice in choices()} if changes else {}
+def list_setting_changes(before: BatchSettings, after: BatchSettings) -> list[SettingChange]:
+    """Return the differences of two settings, as people read them."""
+    changes = compare_settings(before, after)
+    models = {choice.value: choice.label for choice in list_model_choices()} if changes else {}
     return [
-        SettingChange(_label(row["name"]), *(_named(row["name"], row[side], models) for side in ("before", "after")))
+        SettingChange(
+            _get_label(row["name"]),
+            *(_format_named_value(row["name"], row[side], models) for side in ("before", "after")),
+        )
         for row in changes
     ]
 
 
-def differs_from_origin(batch: Batch) -> list[SettingChange]:
-    """Where a clone's settings differ from those of the batch it was cloned from; nothing for any other batch."""
+def list_origin_changes(batch: Batch) -> list[SettingChange]:
+    """Return the differences of a clone's settings from those of the batch it was cloned from; empty for any other
+    batch."""
     if batch.cloned_from is None:
         return []
     before, after = (BatchSettings.model_validate(row.settings) for row in (batch.cloned_from, batch))
-    return differences(before, after)
+    return list_setting_changes(before, after)
 
 
-def name_setting(name: str) -> str:
-    """What a setting of `StageSettings` is called on pages."""
-    return _label(f"stages.{name}")
+def get_setting_label(name: str) -> str:
+    """Return the label of a setting of `StageSettings` on pages."""
+    return _get_label(f"stages.{name}")
 
 
-def describe_value(value: Any) -> str:
-    """A value of a setting of `StageSettings` as people read it."""
-    return _said(value, {})
+def format_setting_value(value: Any) -> str:
+    """Return a value of a setting of `StageSettings` as people read it."""
+    return _format_value(value, {})
 
 
-def _label(name: str) -> str:
+def _get_label(name: str) -> str:
     place, _, rest = name.partition(".")
     if place == "stages":
         return {setting.name: setting.label for setting in STAGE_SETTINGS}.get(rest, rest)
@@ -238,15 +272,15 @@ def _label(name: str) -> str:
     return named.get(name, name)
 
 
-def _named(name: str, value: Any, models: dict[str, str]) -> str:
-    """A prompt is said by the hash of its text."""
+def _format_named_value(name: str, value: Any, models: dict[str, str]) -> str:
+    """Return a value as people read it; a prompt is shown by the hash of its text."""
     prefix, _, rest = name.partition(".")
     if prefix != PROMPTS:
-        return _said(value, models)
-    return "the standing one" if value is None else f"its own, {tried(rest, str(value)).sha256[:12]}"
+        return _format_value(value, models)
+    return "the standing one" if value is None else f"its own, {build_trial_prompt(rest, str(value)).sha256[:12]}"
 
 
-def _said(value: Any, models: dict[str, str]) -> str:
+def _format_value(value: Any, models: dict[str, str]) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -259,14 +293,19 @@ def _said(value: Any, models: dict[str, str]) -> str:
     return models.get(str(value)) or ours.get(str(value), str(value))
 
 
-def described(settings: BatchSettings) -> list[tuple[str, str, str]]:
-    """Every setting as people read it: label, value, what it means."""
-    models = {choice.value: choice.label for choice in choices()}
+def describe_settings(settings: BatchSettings) -> list[tuple[str, str, str]]:
+    """Return every setting as people read it: label, value, meaning."""
+    models = {choice.value: choice.label for choice in list_model_choices()}
     hints = {f"stages.{setting.name}": setting.hint for setting in STAGE_SETTINGS} | {
         name: hint for name, _, hint in RUNNING
     }
     hints |= {EMBEDDINGS.name: EMBEDDINGS.hint}
     hints |= {f"models.{role}": words for role, words in ROLE_WORDS.items()}
-    values = flat(settings.model_dump(mode="json"))
-    said = {name: value for name, value in values.items() if value is not None or not name.startswith("sampling.")}
-    return [(_label(name), _named(name, value, models), hints.get(name, "")) for name, value in said.items()]
+    values = flatten_settings(settings.model_dump(mode="json"))
+    shown_values = {
+        name: value for name, value in values.items() if value is not None or not name.startswith("sampling.")
+    }
+    return [
+        (_get_label(name), _format_named_value(name, value, models), hints.get(name, ""))
+        for name, value in shown_values.items()
+    ]

@@ -24,8 +24,8 @@ MOST_THEMES = 10_000
 
 
 class BatchSettings(Frozen):
-    """All of a batch but its themes. `models` and `sampling` are by role, `prices` by model name (`endpoint/model`), in
-    place of what is known of the endpoint.
+    """All settings of a batch, without its themes. `models` and `sampling` are by role, `prices` by model name
+    (`endpoint/model`), in place of the endpoint's own.
 
     `lanes` jobs work on it, each on `at_once` items; an endpoint's own limit is shared among the lanes.
     """
@@ -53,9 +53,9 @@ class BatchSettings(Frozen):
         return PIPELINES[self.variant]
 
 
-def difference(before: BatchSettings, after: BatchSettings) -> list[dict[str, Any]]:
-    """Where two settings differ, as `{name, before, after}`, in the order of the fields."""
-    old, new = flat(before.model_dump(mode="json")), flat(after.model_dump(mode="json"))
+def compare_settings(before: BatchSettings, after: BatchSettings) -> list[dict[str, Any]]:
+    """Return the differences of two settings as `{name, before, after}`, in the order of the fields."""
+    old, new = flatten_settings(before.model_dump(mode="json")), flatten_settings(after.model_dump(mode="json"))
     names = list(dict.fromkeys([*old, *new]))
     return [
         {"name": name, "before": old.get(name), "after": new.get(name)}
@@ -64,9 +64,11 @@ def difference(before: BatchSettings, after: BatchSettings) -> list[dict[str, An
     ]
 
 
-def flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings by their whole name (`stages.tasks`)."""
+def flatten_settings(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings by their full name (`stages.tasks`)."""
     settings: dict[str, Any] = {}
     for name, inner in value.items():
-        settings |= flat(inner, f"{prefix}{name}.") if isinstance(inner, dict) else {f"{prefix}{name}": inner}
+        settings |= (
+            flatten_settings(inner, f"{prefix}{name}.") if isinstance(inner, dict) else {f"{prefix}{name}": inner}
+        )
     return settings

@@ -1,1 +1,1 @@
-"""The database as all apps use it: connections that are given back or gone, and SQL that is made once."""
+"""The database as all apps use it: released and lost connections, and SQL that is made once."""

@@ -1,11 +1,11 @@
-"""Database connections: given back before a long wait; and what says that the database itself went away."""
+"""Database connections: released before a long wait; and the errors of a database that is away."""
 
 from __future__ import annotations
 
 import psycopg
 from django.db import connection
 
-from webapp.errors import origins
+from webapp.errors import iter_error_origins
 
 AWAY = "The database does not answer just now. Try again in a moment; what was sent may not have been saved."
 AWAY_STATES = ("08", "57P")
@@ -13,14 +13,15 @@ AWAY_STATES = ("08", "57P")
 
 
 def release_connection() -> None:
-    """Give this thread's connection back before a wait: the pool is small, and many wait."""
+    """Release this thread's connection before a wait: the pool is small, and many wait."""
     if not connection.in_atomic_block:
         connection.close()
 
 
 def is_away(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came of, says that the database was away: nothing about what was asked."""
-    for origin in origins(error):
+    """Return whether an error, or one of its causes, means that the database was away, and not that the query was
+    wrong."""
+    for origin in iter_error_origins(error):
         if isinstance(origin, psycopg.OperationalError | psycopg.InterfaceError):
             return origin.sqlstate is None or origin.sqlstate.startswith(AWAY_STATES)
     return False

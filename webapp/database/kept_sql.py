@@ -1,7 +1,7 @@
-"""Queries whose SQL is made once a process: what a page asks again and again, with other parameters each time.
+"""Queries whose SQL is made once a process, for those that a page repeats with other parameters each time.
 
-Django spends more on a query's text than PostgreSQL on its answer: a page with thirty of them is mostly that. Nothing
-of an answer is kept; `Given("name")` stands in the queryset where a call puts its own value.
+Django spends more on a query's text than PostgreSQL on its answer: most of the time of a page with thirty of them. No
+answer is kept; `Given("name")` is a placeholder in the queryset for the value of a call.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a parameter of this name goes."""
+    """The place of a parameter of this name."""
 
     name: str
 
 
 class Given(Value):
-    """A parameter that each call gives. What it is compared with has to take it as it is."""
+    """A parameter that each call passes. The column it is compared with must accept the value unchanged."""
 
     def __init__(self, name: str) -> None:
         super().__init__(_Place(name))
 
 
-def among(rows: QuerySet[Any], field: str, name: str) -> QuerySet[Any]:
-    """The rows of which a field of their own is in the list that a call gives under this name.
+def filter_among(rows: QuerySet[Any], field: str, name: str) -> QuerySet[Any]:
+    """Return the rows of which a field of their own is in the list that a call passes under this name.
 
-    `__in` writes each value into the text, so that it would be another for each number of them.
+    `__in` writes each value into the text, so that the text would differ for each number of them.
     """
     meta = rows.model._meta
     column: str = meta.get_field(field).column
     return rows.extra(where=[f'"{meta.db_table}"."{column}" = ANY(%s)'], params=[_Place(name)])
 
 
-def _filled(parameters: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
+def _fill_parameters(parameters: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(given[one.name] if type(one) is _Place else one for one in parameters)
 
 
 class _Asked:
-    """What Django reads of a queryset and of its query while it makes rows of an answer."""
+    """The attributes of a queryset and of its query that Django reads while it makes rows of an answer."""
 
     def __init__(self, queryset: QuerySet[Any], compiler: Any) -> None:
         self.queryset, self.compiler, self.query, self.db = queryset, compiler, self, queryset.db
@@ -68,24 +68,24 @@ class KeptQuery(Generic[Row]):
         self._build = build
 
     @cached_property
-    def _made(self) -> tuple[QuerySet[Any], Any, str, tuple[Any, ...]]:
+    def _compile(self) -> tuple[QuerySet[Any], Any, str, tuple[Any, ...]]:
         queryset = self._build()
         compiler = queryset.query.get_compiler(queryset.db)
         sql, parameters = compiler.as_sql()
         return queryset, compiler, sql, parameters
 
     def rows(self, **given: Any) -> list[Row]:
-        queryset, known, sql, parameters = self._made
-        compiler = copy(known)  # another thread has another connection, and other parameters
+        queryset, kept_compiler, sql, parameters = self._compile
+        compiler = copy(kept_compiler)  # another thread has another connection, and other parameters
         compiler.connection = connections[queryset.db]
         if queryset.query.select_for_update and compiler.connection.get_autocommit():
             raise TransactionManagementError("Rows are locked in a transaction.")
-        compiler.as_sql = lambda *args, **kwargs: (sql, _filled(parameters, given))
+        compiler.as_sql = lambda *args, **kwargs: (sql, _fill_parameters(parameters, given))
         iterable: Any = queryset._iterable_class
         return list(iterable(_Asked(queryset, compiler)))
 
     def first(self, **given: Any) -> Row | None:
-        """The first of the rows that come; a queryset of which one is wanted says so by its slice."""
+        """Return the first row; a queryset of which one row is needed limits itself by a slice."""
         return next(iter(self.rows(**given)), None)
 
 
@@ -96,7 +96,7 @@ class KeptNumbers:
         self._build = build
 
     @cached_property
-    def _made(self) -> tuple[str, str, tuple[str, ...], tuple[Any, ...]]:
+    def _compile(self) -> tuple[str, str, tuple[str, ...], tuple[Any, ...]]:
         texts, parameters, using = [], [], "default"
         built = self._build()
         for around, queryset in built.values():
@@ -107,9 +107,9 @@ class KeptNumbers:
         return using, f"SELECT {', '.join(texts)}", tuple(built), tuple(parameters)
 
     def values(self, **given: Any) -> dict[str, Any]:
-        using, sql, names, parameters = self._made
+        using, sql, names, parameters = self._compile
         with connections[using].cursor() as cursor:
-            cursor.execute(sql, _filled(parameters, given))
+            cursor.execute(sql, _fill_parameters(parameters, given))
             return dict(zip(names, cursor.fetchone(), strict=True))
 
 

@@ -9,10 +9,10 @@ class DatasetsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.datasets.dataset_lists import DATASETS, FILES
-        from webapp.datasets.tree_parts import datasets
+        from webapp.datasets.tree_parts import find_affected_datasets
         from webapp.lists.registry import register_list
         from webapp.taxonomy.changes.affected import register_affected
 
-        register_affected(datasets, rank=5)
+        register_affected(find_affected_datasets, rank=5)
         register_list(DATASETS, "datasets:list")
         register_list(FILES, "datasets:files")

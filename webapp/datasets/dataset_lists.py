@@ -15,7 +15,7 @@ from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.lists import list_filters
 from webapp.lists.bulk_acts import BulkAct, BulkList
 from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter, list_query
+from webapp.lists.list_filters import ListFilter, parse_list_query
 
 KINDS = ("tasks", "trajectories")
 DATASETS = RowList(
@@ -52,31 +52,31 @@ FILES = RowList(
 
 
 def dataset_filters(user: Any) -> tuple[ListFilter, ...]:
-    """The filters of the list of datasets; archived ones stand in it only where they are asked for."""
+    """Return the filters of the list of datasets; archived ones are listed only on request."""
     sources = [("selection", "chosen here"), ("file", "a file")]
     return (
-        list_filters.contains("q", "Name", "name"),
-        list_filters.choice("kind", "Rows are", KINDS),
-        list_filters.choice("state", "State", DatasetState.values),
-        list_filters.choice("source", "Made of", sources),
-        list_filters.started_by(user),
-        list_filters.flag("archived", "Archived", lambda rows: rows.filter(archived=True)),
+        list_filters.make_contains_filter("q", "Name", "name"),
+        list_filters.make_choice_filter("kind", "Rows are", KINDS),
+        list_filters.make_choice_filter("state", "State", DatasetState.values),
+        list_filters.make_choice_filter("source", "Made of", sources),
+        list_filters.make_started_by_filter(user),
+        list_filters.make_flag_filter("archived", "Archived", lambda rows: rows.filter(archived=True)),
     )
 
 
 def file_filters(user: Any) -> tuple[ListFilter, ...]:
-    """The filters of the list of files."""
+    """Return the filters of the list of files."""
     return (
-        list_filters.contains("q", "Name", "filename"),
-        list_filters.choice("kind", "Rows are", KINDS),
-        list_filters.choice("state", "State", FileState.values),
-        list_filters.started_by(user, "nobody known"),
+        list_filters.make_contains_filter("q", "Name", "filename"),
+        list_filters.make_choice_filter("kind", "Rows are", KINDS),
+        list_filters.make_choice_filter("state", "State", FileState.values),
+        list_filters.make_started_by_filter(user, "nobody known"),
     )
 
 
-def tell_held(rows: Sequence[Dataset]) -> None:
-    """Give each dataset whether something keeps it from being archived (`held`)."""
-    reasons = services.held(rows)
+def mark_held_datasets(rows: Sequence[Dataset]) -> None:
+    """Set on each dataset whether something keeps it from being archived (`held`)."""
+    reasons = services.find_archive_obstacles(rows)
     for row in rows:
         row.held = row.pk in reasons  # type: ignore[attr-defined]
 
@@ -98,7 +98,7 @@ DATASET_ACTS = BulkList(
             "Archive",
             "archived",
             "Lists and forms leave archived ones out; their files stay, and each can be taken back.",
-            services.archive,
+            services.archive_dataset,
             lambda row: not (row.archived or row.held),
         ),
         BulkAct(
@@ -106,23 +106,23 @@ DATASET_ACTS = BulkList(
             "Take back",
             "back in the lists",
             "Archived ones are back in the lists.",
-            services.restore,
+            services.restore_dataset,
             lambda row: row.archived,
         ),
     ),
     lambda request: filtered_datasets(request),
-    tell_held,
+    mark_held_datasets,
 )
 
 
 def filtered_datasets(request: HttpRequest) -> QuerySet[Dataset]:
-    """The datasets that the filters of an address leave, in its order."""
-    asked = list_query(DATASETS, dataset_filters(request.user), request.GET)
-    return asked.narrow_in_order(queries.listed(archived=asked.values["archived"]))
+    """Return the datasets that the filters of an address leave, in its order."""
+    asked = parse_list_query(DATASETS, dataset_filters(request.user), request.GET)
+    return asked.narrow_in_order(queries.list_datasets(archived=asked.values["archived"]))
 
 
 def files_with_use() -> QuerySet[StoredFile]:
-    """Every file, with whether a dataset was made of it (`used`)."""
+    """Return every file, with whether a dataset was made of it (`used`)."""
     rows = StoredFile.objects.filter(deleted_at__isnull=True)
     return rows.annotate(used=Exists(Dataset.objects.filter(file=OuterRef("pk"))))
 
@@ -144,5 +144,5 @@ FILE_ACTS = BulkList(
             lambda row: not row.used,
         ),
     ),
-    lambda request: list_query(FILES, file_filters(request.user), request.GET).narrow_in_order(files_with_use()),
+    lambda request: parse_list_query(FILES, file_filters(request.user), request.GET).narrow_in_order(files_with_use()),
 )

@@ -13,19 +13,19 @@ from ninja import File, Form, Query, Router, Schema, UploadedFile
 from pydantic import Field
 
 from webapp.datasets import file_uploads, queries
-from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out, made_file_out
+from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, serialize_file, serialize_made_file
 from webapp.datasets.models import StoredFile
 from webapp.errors import Conflict
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.idempotency import idempotent
-from webapp.rest.openai_lists import A_PAGE, After, PublicId, no_such_place
+from webapp.rest.openai_lists import A_PAGE, After, PublicId, build_unknown_row_problem
 from webapp.rest.problems import FieldError, Problem
-from webapp.rest.types import ShortText, file_of
+from webapp.rest.types import ShortText, describe_file_answer
 
 router = Router(tags=["training"])
 BLOCK = 1 << 20
-CONTENT = file_of("application/jsonl", "The file as it is kept")
-CONTENT["responses"][200]["content"] |= file_of("text/csv", "")["responses"][200]["content"]
+CONTENT = describe_file_answer("application/jsonl", "The file as it is kept")
+CONTENT["responses"][200]["content"] |= describe_file_answer("text/csv", "")["responses"][200]["content"]
 
 
 class FilesQuery(Schema):
@@ -37,14 +37,14 @@ class FilesQuery(Schema):
     ] = ""
 
 
-def find(file: str) -> StoredFile:
-    row = queries.files().filter(public_id=file).first()
+def get_file_or_404(file: str) -> StoredFile:
+    row = queries.list_uploaded_files().filter(public_id=file).first()
     if row is None:
         raise Problem(404, f"There is no file {file[:60]!r}. GET /files lists them.")
     return row
 
 
-@router.post("/files", auth=needs("train"), response=FileOut)
+@router.post("/files", auth=require_scope("train"), response=FileOut)
 @idempotent
 def upload_file(
     request: HttpRequest,
@@ -67,7 +67,7 @@ def upload_file(
         fault = FieldError(loc=["form", "purpose"], message=f"Must be {file_uploads.PURPOSE}", code="unknown")
         raise Problem(422, f"purpose: {fault.message}: files here are training data.", errors=[fault])
     try:
-        return file_out(file_uploads.store_file(person(request), file, kind, bad_lines == "leave_out"))
+        return serialize_file(file_uploads.store_file(get_acting_user(request), file, kind, bad_lines == "leave_out"))
     except file_uploads.BadFile as error:
         problems = error.report.problems if error.report else ()
         faults = [
@@ -84,63 +84,65 @@ def upload_file(
         raise Problem(422, f"{error}{way_out}", errors=faults or whole) from error
 
 
-@router.get("/files", auth=needs("read"), response=FileList)
+@router.get("/files", auth=require_scope("read"), response=FileList)
 def list_files(request: HttpRequest, query: Query[FilesQuery]) -> Any:
     """Uploaded files and the result files of training jobs that ended, newest first unless `order` is `asc`."""
     try:
-        files, more = queries.page_of_files(query.purpose, query.after, query.limit, newest=query.order == "desc")
+        files, more = queries.list_file_page(query.purpose, query.after, query.limit, newest=query.order == "desc")
     except StoredFile.DoesNotExist as error:
-        raise no_such_place(query.after) from error
-    listed = [made_file_out(file) if isinstance(file, queries.MadeFile) else file_out(file) for file in files]
+        raise build_unknown_row_problem(query.after) from error
+    serialized = [
+        serialize_made_file(file) if isinstance(file, queries.MadeFile) else serialize_file(file) for file in files
+    ]
     return {
         "object": "list",
-        "data": listed,
-        "first_id": listed[0]["id"] if listed else None,
-        "last_id": listed[-1]["id"] if listed else None,
+        "data": serialized,
+        "first_id": serialized[0]["id"] if serialized else None,
+        "last_id": serialized[-1]["id"] if serialized else None,
         "has_more": more,
     }
 
 
-@router.get("/files/{file}", auth=needs("read"), response=FileOut)
+@router.get("/files/{file}", auth=require_scope("read"), response=FileOut)
 def get_file(request: HttpRequest, file: PublicId) -> Any:
     """One file with the report of its check, or the file of a training job's results."""
     made = queries.find_made_file(file)
-    return made_file_out(made) if made is not None else file_out(find(file))
+    return serialize_made_file(made) if made is not None else serialize_file(get_file_or_404(file))
 
 
-@router.delete("/files/{file}", auth=needs("train"), response=FileDeleted)
+@router.delete("/files/{file}", auth=require_scope("train"), response=FileDeleted)
 def delete_file(request: HttpRequest, file: PublicId) -> Any:
     """Delete a file that no dataset was made of. A training job's results stay: 409."""
-    source = queries.source_of(file)
+    source = queries.find_file_source(file)
     if source is not None and source.find(file) is not None:
         raise Conflict(f"The file {file} cannot be deleted: {source.why_kept}")
-    row = find(file)
-    file_uploads.delete_file(person(request), row)
+    row = get_file_or_404(file)
+    file_uploads.delete_file(get_acting_user(request), row)
     return {"id": row.public_id, "object": "file", "deleted": True}
 
 
-@router.get("/files/{file}/content", auth=needs("read"), openapi_extra=CONTENT)
+@router.get("/files/{file}/content", auth=require_scope("read"), openapi_extra=CONTENT)
 def get_file_content(request: HttpRequest, file: PublicId) -> HttpResponseBase:
     """The file as it was uploaded; without the lines that were left out of it. A training job's results are CSV."""
-    made = queries.find_made_file(file)
-    if made is not None:
-        told = HttpResponse(made.content, content_type=f"{made.media_type}; charset=utf-8")
-        told["Content-Disposition"] = f'attachment; filename="{made.id}.csv"'
-        told["X-Content-Type-Options"] = "nosniff"
-        return told
-    row = find(file)
+    made_file = queries.find_made_file(file)
+    if made_file is not None:
+        response = HttpResponse(made_file.content, content_type=f"{made_file.media_type}; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="{made_file.id}.csv"'
+        response["X-Content-Type-Options"] = "nosniff"
+        return response
+    row = get_file_or_404(file)
     try:
         opened = default_storage.open(row.stored, "rb")
     except OSError as error:
         raise Problem(404, f"The content of {row.public_id} is no longer here; upload the file again.") from error
 
-    async def blocks() -> AsyncIterator[bytes]:
+    async def read_blocks() -> AsyncIterator[bytes]:
         with opened:
             while block := await sync_to_async(opened.read)(BLOCK):
                 yield block
 
-    answer = StreamingHttpResponse(blocks(), content_type="application/jsonl")
-    # The name is the server's own: what the uploader called it stands in the file's `filename`.
+    answer = StreamingHttpResponse(read_blocks(), content_type="application/jsonl")
+    # The name is the server's own: the uploader's name of the file is in its `filename`.
     answer["Content-Disposition"] = f'attachment; filename="{row.public_id}.jsonl"'
     answer["Content-Length"] = str(row.bytes)
     answer["X-Content-Type-Options"] = "nosniff"

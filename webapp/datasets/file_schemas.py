@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from ninja import Schema
 
-from webapp.datasets.file_uploads import first_problem
+from webapp.datasets.file_uploads import format_first_problem
 from webapp.datasets.models import StoredFile
 from webapp.datasets.queries import MadeFile
-from webapp.rest.openai_lists import seconds
+from webapp.rest.openai_lists import to_unix_seconds
 from webapp.rest.types import Json
 
 
@@ -46,13 +46,13 @@ class FileDeleted(Schema):
     deleted: bool
 
 
-def made_file_out(file: MadeFile) -> dict[str, Any]:
-    """A file that an app makes, as `FileOut` takes it."""
+def serialize_made_file(file: MadeFile) -> dict[str, Any]:
+    """Return a file that an app makes, as `FileOut` takes it."""
     return {
         "id": file.id,
         "object": "file",
         "bytes": len(file.content),
-        "created_at": seconds(file.created_at),
+        "created_at": to_unix_seconds(file.created_at),
         "filename": file.filename,
         "purpose": file.purpose,
         "status": "processed",
@@ -64,17 +64,17 @@ def made_file_out(file: MadeFile) -> dict[str, Any]:
     }
 
 
-def file_out(row: StoredFile) -> dict[str, Any]:
-    """A row as `FileOut` takes it."""
+def serialize_file(row: StoredFile) -> dict[str, Any]:
+    """Return a row as `FileOut` takes it."""
     return {
         "id": row.public_id,
         "object": "file",
         "bytes": row.bytes,
-        "created_at": seconds(row.created_at),
+        "created_at": to_unix_seconds(row.created_at),
         "filename": row.filename,
         "purpose": row.purpose,
         "status": row.state,
-        "status_details": first_problem(row.report) if row.state == "error" else None,
+        "status_details": format_first_problem(row.report) if row.state == "error" else None,
         "kind": row.kind,
         "bad_lines": "leave_out" if row.leave_out else "refuse",
         "sha256": row.sha256,

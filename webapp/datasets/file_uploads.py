@@ -15,16 +15,16 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from synthesis.formats.files import ARCHIVES
-from synthesis.formats.values import clean
-from synthesis.parser import ReadLimits, read_apart
-from training.dataset import DatasetKind, UploadLimits, UploadReport, without_lines
-from webapp.accounts.services import audit
+from synthesis.formats.values import clean_text
+from synthesis.parser import ReadLimits, read_in_process
+from training.dataset import DatasetKind, UploadLimits, UploadReport, drop_lines
+from webapp.accounts.services import write_audit_entry
 from webapp.datasets.models import FileState, StoredFile
-from webapp.datasets.storage import drop
+from webapp.datasets.storage import drop_file
 from webapp.errors import Conflict, QuotaExceeded
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
-from webapp.jobs.services import create
+from webapp.jobs.services import enqueue_job
 from webapp.public_ids import new_id
 
 KIND = "check_file"
@@ -48,24 +48,30 @@ class BadFile(InputError):
     @property
     def keepable(self) -> int:
         """Rows that would be kept if the lines with problems were left out."""
-        can_be = self.report is not None and self.report.complete and self.report.problem_count <= limits().left_out
+        can_be = (
+            self.report is not None
+            and self.report.complete
+            and self.report.problem_count <= get_upload_limits().left_out
+        )
         return self.report.rows if self.report is not None and can_be else 0
 
 
-def limits() -> UploadLimits:
+def get_upload_limits() -> UploadLimits:
     return UploadLimits(file_bytes=int(settings.UPLOAD_LIMIT_MIB) << 20)
 
 
 def store_file(
     user: Any, file: File[bytes], kind: DatasetKind | Literal[""] = "", leave_out: bool = False
 ) -> StoredFile:
-    """Check and keep a file. `kind` is guessed from its first line where it is not said.
+    """Check and store a file. `kind` is guessed from its first line if it is not given.
 
-    With `leave_out` lines with problems are left out, otherwise they spoil the file. A large one is kept at once and
-    checked by a job. Raises BadFile, with the lines that are at fault; QuotaExceeded.
+    With `leave_out` lines with problems are left out, otherwise they make the file invalid. A large one is stored at
+    once and checked by a job. Raises BadFile, with the lines that are at fault; QuotaExceeded.
     """
-    name = clean(str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1])[:200] or "upload"
-    size, most = file.size or 0, limits().file_bytes
+    name = (
+        clean_text(str(getattr(file, "name", "") or "upload").replace("\\", "/").rsplit("/", 1)[-1])[:200] or "upload"
+    )
+    size, most = file.size or 0, get_upload_limits().file_bytes
     _require_few_waiting(user, name)
     if not size:
         raise BadFile(f"{name}: the file is empty: one JSON object a line is expected.")
@@ -76,23 +82,25 @@ def store_file(
     row = StoredFile(public_id=new_id("file"), filename=name, purpose=PURPOSE, bytes=size, created_by=user)
     row.kind, row.leave_out = kind, leave_out
     try:
-        report = _checked(row, stream) if size <= AT_ONCE_BYTES else None
-        row.kind = row.kind or next(read_apart(f"{CHECK}:kind_as_json", stream, _asked(row)))
+        report = _check_file(row, stream) if size <= AT_ONCE_BYTES else None
+        row.kind = row.kind or next(
+            read_in_process(f"{CHECK}:detect_kind_as_json", stream, _build_check_arguments(row))
+        )
     except InputError as error:
         raise BadFile(f"{name}: {error}") from error
     if report is not None and not report.ok:
         hint = f" {LINES}" if not kind and report.problems[0].line <= 1 else ""
-        raise BadFile(f"{name}: {first_problem(row.report)}{hint}", report)
+        raise BadFile(f"{name}: {format_first_problem(row.report)}{hint}", report)
     if report is not None and report.left_out:
-        _store_kept(row, file, report.left_out, _original(row))
+        _store_kept_lines(row, file, report.left_out, _build_original_name(row))
     else:
         file.seek(0)
-        row.stored = default_storage.save(_original(row), file)
-    return _keep(user, row)
+        row.stored = default_storage.save(_build_original_name(row), file)
+    return _save_file(user, row)
 
 
 def _require_no_archive(name: str, file: File[bytes]) -> None:
-    """Raise BadFile: it is packed. Exports of this site are archives, with the file of rows in them."""
+    """Raise BadFile if the file is an archive. Exports of this site are archives that contain the file of rows."""
     head = file.read(4)
     file.seek(0)
     kind = next((kind for magic, kind in ARCHIVES.items() if head.startswith(magic)), "")
@@ -100,21 +108,21 @@ def _require_no_archive(name: str, file: File[bytes]) -> None:
         raise BadFile(f"{name}: a {kind} archive; unpack it and upload the file of rows in it, such as train.jsonl.")
 
 
-def _original(row: StoredFile) -> str:
+def _build_original_name(row: StoredFile) -> str:
     return f"{FOLDER}/{row.public_id}.jsonl"
 
 
-def _store_kept(row: StoredFile, file: File[bytes], left_out: Collection[int], name: str) -> None:
+def _store_kept_lines(row: StoredFile, file: File[bytes], left_out: Collection[int], name: str) -> None:
     """Put a file without these lines into the file store under this name."""
     file.seek(0)
-    with tempfile.TemporaryFile() as kept:
-        for piece in without_lines(cast(BinaryIO, file), frozenset(left_out)):
-            kept.write(piece)
-        row.bytes = kept.tell()
-        kept.seek(0)
-        row.sha256 = hashlib.file_digest(kept, "sha256").hexdigest()
-        drop(name)
-        row.stored = default_storage.save(name, File(kept))
+    with tempfile.TemporaryFile() as kept_file:
+        for piece in drop_lines(cast(BinaryIO, file), frozenset(left_out)):
+            kept_file.write(piece)
+        row.bytes = kept_file.tell()
+        kept_file.seek(0)
+        row.sha256 = hashlib.file_digest(kept_file, "sha256").hexdigest()
+        drop_file(name)
+        row.stored = default_storage.save(name, File(kept_file))
 
 
 def _require_few_waiting(user: Any, name: str) -> None:
@@ -125,44 +133,45 @@ def _require_few_waiting(user: Any, name: str) -> None:
 
 
 @transaction.atomic
-def _keep(user: Any, row: StoredFile) -> StoredFile:
+def _save_file(user: Any, row: StoredFile) -> StoredFile:
     row.save()
-    audit(user, "file.create", row, public_id=row.public_id, filename=row.filename, bytes=row.bytes)
+    write_audit_entry(user, "file.create", row, public_id=row.public_id, filename=row.filename, bytes=row.bytes)
     if row.state == FileState.UPLOADED:
-        create(KIND, f"Check the file {row.filename}", {"file": row.pk}, user, subject=f"file:{row.pk}")
+        enqueue_job(KIND, f"Check the file {row.filename}", {"file": row.pk}, user, subject=f"file:{row.pk}")
     return row
 
 
-def check_stored(context: JobContext) -> dict[str, Any]:
-    """Check a large stored file, in its job. One that is checked already is left alone."""
+def check_stored_file(context: JobContext) -> dict[str, Any]:
+    """Check a large stored file, in its job. A file that is checked already is left alone."""
     row = StoredFile.objects.get(pk=context.payload["file"])
     if row.deleted_at is not None:
         return {"deleted": True}
     if row.state == FileState.UPLOADED:
         with default_storage.open(row.stored, "rb") as file:
             try:
-                report = _checked(row, cast(BinaryIO, file))
+                report = _check_file(row, cast(BinaryIO, file))
             except InputError as error:
                 problems = [{"line": 0, "place": "", "message": str(error)}]
                 row.state, row.report = FileState.ERROR, {"problems": problems, "problem_count": 1}
                 row.save(update_fields=["state", "report"])
                 raise
             if report.ok and report.left_out:
-                _store_kept(row, file, report.left_out, f"{FOLDER}/{row.public_id}.kept.jsonl")
-        _write_checked(row)
-    if row.stored != _original(row):
-        drop(_original(row))
+                _store_kept_lines(row, file, report.left_out, f"{FOLDER}/{row.public_id}.kept.jsonl")
+        _save_checked_file(row)
+    if row.stored != _build_original_name(row):
+        drop_file(_build_original_name(row))
     if row.state == FileState.ERROR:
-        raise InputError(f"{row.filename}: {first_problem(row.report)}")
+        raise InputError(f"{row.filename}: {format_first_problem(row.report)}")
     return {"rows": row.report["rows"], "left_out": len(row.report["left_out"])}
 
 
 @transaction.atomic
-def _write_checked(row: StoredFile) -> None:
+def _save_checked_file(row: StoredFile) -> None:
+    # The file may have been deleted during its check: then what the check stored must be deleted too.
     deleted = StoredFile.objects.select_for_update(no_key=True).get(pk=row.pk).deleted_at
     row.save(update_fields=["state", "report", "sha256", "stored", "bytes", "kind"])
     if deleted is not None:
-        drop(row.stored)
+        drop_file(row.stored)
 
 
 def close_check(job: int) -> None:
@@ -174,7 +183,7 @@ def close_check(job: int) -> None:
 
 @transaction.atomic
 def delete_file(user: Any, file: StoredFile) -> None:
-    """Take a file away. Raises Conflict: a dataset was made of it, whose results name it."""
+    """Delete a file. Raises Conflict: a dataset was made of it, whose results name it."""
     row = StoredFile.objects.select_for_update(no_key=True).get(pk=file.pk)
     used = row.datasets.order_by("pk").first()
     if used is not None:
@@ -185,18 +194,18 @@ def delete_file(user: Any, file: StoredFile) -> None:
     if row.deleted_at is None:
         row.deleted_at = timezone.now()
         row.save(update_fields=["deleted_at"])
-        audit(user, "file.delete", row, public_id=row.public_id, filename=row.filename)
-        stored = row.stored
-        transaction.on_commit(lambda: default_storage.delete(stored) if stored else None)
+        write_audit_entry(user, "file.delete", row, public_id=row.public_id, filename=row.filename)
+        stored_name = row.stored
+        transaction.on_commit(lambda: default_storage.delete(stored_name) if stored_name else None)
 
 
-def _asked(row: StoredFile) -> dict[str, Any]:
-    return {"limits": limits().model_dump(), "leave_out": row.leave_out}
+def _build_check_arguments(row: StoredFile) -> dict[str, Any]:
+    return {"limits": get_upload_limits().model_dump(), "leave_out": row.leave_out}
 
 
-def _checked(row: StoredFile, file: BinaryIO) -> UploadReport:
-    asked = {"kind": row.kind, **_asked(row)}
-    row.report = next(read_apart(f"{CHECK}:check_as_json", file, asked, ReadLimits(cpu_s=300, wall_s=900)))
+def _check_file(row: StoredFile, file: BinaryIO) -> UploadReport:
+    asked = {"kind": row.kind, **_build_check_arguments(row)}
+    row.report = next(read_in_process(f"{CHECK}:check_upload_as_json", file, asked, ReadLimits(cpu_s=300, wall_s=900)))
     report = UploadReport.model_validate(row.report)
     row.kind = report.kind
     row.sha256 = report.sha256
@@ -204,8 +213,8 @@ def _checked(row: StoredFile, file: BinaryIO) -> UploadReport:
     return report
 
 
-def first_problem(report: dict[str, Any]) -> str:
-    """The first problem of a stored report, with its line; how many more there are."""
+def format_first_problem(report: dict[str, Any]) -> str:
+    """Return the first problem of a stored report, with its line, and how many more there are."""
     problems = report.get("problems") or [{"message": "it holds no rows"}]
     line, place, message = (problems[0].get(name) for name in ("line", "place", "message"))
     where = [f"line {line}"] if line else []

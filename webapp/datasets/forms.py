@@ -13,27 +13,27 @@ from django.http import QueryDict
 
 from synthesis.errors import InputError
 from training.dataset import Split
-from webapp.datasets.choice.resolved import require_known
+from webapp.datasets.choice.resolved import require_existing_sets
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.preview import UNITS, PreviewedRows, good_split, sight_of
+from webapp.datasets.preview import UNITS, PreviewedRows, find_good_split, preview_rows
 from webapp.datasets.selection import (
     MOST_APART,
     MOST_ENVIRONMENTS,
     OF_TRAJECTORIES,
     ApprovalName,
     DatasetSelection,
-    choice_of,
+    parse_selection,
 )
 from webapp.environments.models import Environment
-from webapp.environments.queries import distinct
-from webapp.forms.rows import Options, PlainInput, offer, options
+from webapp.environments.queries import list_distinct_values
+from webapp.forms.rows import Options, PlainInput, build_options, offer_options
 from webapp.scenarios.models import ReviewState, Task
 from webapp.scenarios.verifiers import VERIFIER_TITLES
 from webapp.scenarios.withheld.filters import CHOICES
-from webapp.taxonomy.former import present_node
+from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Node
-from webapp.taxonomy.queries import siblings, subtree
-from webapp.trajectories.export.spec import read_range
+from webapp.taxonomy.queries import list_siblings, select_subtree
+from webapp.trajectories.export.spec import parse_range
 from webapp.trajectories.models import Trajectory
 
 LISTED = 300
@@ -114,12 +114,12 @@ class SplitForm(forms.Form):
     seed = forms.IntegerField(label="Seed", min_value=0, max_value=2**31 - 1)
 
     def split(self) -> Split:
-        """Of a valid form."""
+        """Return the split of a valid form."""
         return Split.model_validate({name: self.cleaned_data[name] for name in SPLIT})
 
 
 class DatasetForm(SplitForm):
-    """Form of a new dataset; `choice` is what a valid one chooses, `seen` its first rows where they are known."""
+    """Form of a new dataset; `choice` is the selection of a valid form, `seen` its first rows if they are known."""
 
     token = forms.CharField(max_length=64, widget=forms.HiddenInput, required=False)
     kind = forms.ChoiceField(choices=KINDS)
@@ -166,16 +166,16 @@ class DatasetForm(SplitForm):
         self.fields["test_share"].label, self.fields["test_share"].help_text = "Share", ""
         if self.kind_now == "tasks":
             self.fields["setting"].label = "To be attempted as"
-            offer(self, "setting", ATTEMPTED_AS)
+            offer_options(self, "setting", ATTEMPTED_AS)
         field: Any = self.fields["environments"]
-        field.choices = [(pk, pk) for pk in self.picked]
+        field.choices = [(pk, pk) for pk in self.picked_environments]
         field = self.fields["apart_from"]
         field.choices = [(ident, ident) for ident in self.kept_apart]
         self.choice = DatasetSelection()
         self.seen: PreviewedRows | None = None
 
     @property
-    def picked(self) -> list[int]:
+    def picked_environments(self) -> list[int]:
         """The environments that are ticked."""
         given = self["environments"].value() or []
         return [int(pk) for pk in map(str, given) if pk.isascii() and pk.isdigit() and len(pk) < 19][:MOST_ENVIRONMENTS]
@@ -194,52 +194,54 @@ class DatasetForm(SplitForm):
         cleaned: dict[str, Any] = super().clean() or {}
         if self.errors:
             return cleaned
-        wanted = {name: value for name in NAMES if (value := cleaned.get(name)) not in (None, "")}
-        wanted |= {"kind": cleaned["kind"], "environments": tuple(cleaned.get("environments") or ())}
-        wanted["approval"] = "" if cleaned["approval"] == ANY else cleaned["approval"]
-        wanted["apart_from"] = tuple(cleaned.get("apart_from") or ())
+        selection_values = {name: value for name in NAMES if (value := cleaned.get(name)) not in (None, "")}
+        selection_values |= {"kind": cleaned["kind"], "environments": tuple(cleaned.get("environments") or ())}
+        selection_values["approval"] = "" if cleaned["approval"] == ANY else cleaned["approval"]
+        selection_values["apart_from"] = tuple(cleaned.get("apart_from") or ())
         try:
             if cleaned["likeness_part"]:
-                wanted["likeness"] = _likeness(cleaned)
+                selection_values["likeness"] = _parse_likeness(cleaned)
             if cleaned["kind"] == "trajectories":
-                wanted |= self._of_trajectories(cleaned)
-            choice = choice_of(wanted)
-            require_known(choice)
+                selection_values |= self._clean_trajectory_fields(cleaned)
+            choice = parse_selection(selection_values)
+            require_existing_sets(choice)
             self.choice = choice
         except InputError as error:
             self._refuse(str(error))
         return cleaned
 
-    def _of_trajectories(self, cleaned: dict[str, Any]) -> dict[str, Any]:
+    def _clean_trajectory_fields(self, cleaned: dict[str, Any]) -> dict[str, Any]:
         told = ("outcome", "low", "high", "least_reward")
         wanted = {name: value for name in told if (value := cleaned.get(name)) not in (None, "")}
-        wanted["actions"] = read_range(cleaned.get("actions") or "")
+        wanted["actions"] = parse_range(cleaned.get("actions") or "")
         return wanted | {"mask_history": cleaned["shape"] == "turns", "reasoning": cleaned["thinking"] != "stripped"}
 
     def _refuse(self, why: str) -> None:
-        """Put what the choice says beside its field."""
+        """Put an error of the selection beside its field."""
         name, separator, rest = why.removeprefix("selection.").partition(": ")
         name = "likeness_to" if name.startswith("likeness") else name
         fits = bool(separator) and name in self.fields
         self.add_error(name if fits else "actions" if "actions" in why else None, rest if fits else why)
 
 
-def form_of(data: QueryDict | None, query: QueryDict) -> DatasetForm:
-    """Sent, or as it is handed out: an address may choose. A seed that nobody named is one that leaves both sides
-    something."""
+def build_dataset_form(data: QueryDict | None, query: QueryDict) -> DatasetForm:
+    """Return the sent form, or a new one filled from the query.
+
+    If the query names no seed, one is chosen that leaves both sides something.
+    """
     if data is not None:
         return DatasetForm(data)
-    given = _given(query)
-    form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
+    initial_values = _read_query_values(query)
+    form = DatasetForm(initial_values | {"token": secrets.token_urlsafe(18)})
     if form.is_valid() and "seed" not in query:
-        seen = sight_of(form.choice, form.split())
-        given["seed"] = str(good_split(seen, form.split()).seed)
-        form = DatasetForm(given | {"token": secrets.token_urlsafe(18)})
-        form.seen = seen
+        previewed = preview_rows(form.choice, form.split())
+        initial_values["seed"] = str(find_good_split(previewed, form.split()).seed)
+        form = DatasetForm(initial_values | {"token": secrets.token_urlsafe(18)})
+        form.seen = previewed
     return form
 
 
-def _given(query: QueryDict) -> dict[str, Any]:
+def _read_query_values(query: QueryDict) -> dict[str, Any]:
     values: dict[str, Any] = {
         "kind": "tasks",
         "unit": "environment",
@@ -252,51 +254,51 @@ def _given(query: QueryDict) -> dict[str, Any]:
         if name in query and name not in ("token", *LISTS):
             values[name] = str(query[name]).replace("\x00", "")[:200]
     if "approval" not in query:
-        values["approval"] = "approved" if values["kind"] == "tasks" and some_are_approved() else ANY
+        values["approval"] = "approved" if values["kind"] == "tasks" and has_approved_tasks() else ANY
     values["apart_from"] = query.getlist("apart_from")[:MOST_APART]
     return values | {"environments": query.getlist("environments")[:MOST_ENVIRONMENTS]}
 
 
-def some_are_approved() -> bool:
-    """Whether any task is approved: then a new dataset of tasks takes approved ones unless somebody says otherwise."""
+def has_approved_tasks() -> bool:
+    """Return whether any task is approved: then a new dataset of tasks takes approved ones by default."""
     return Task.objects.filter(review_state=ReviewState.APPROVED).exists()
 
 
-def _likeness(cleaned: dict[str, Any]) -> dict[str, Any]:
-    """The set to compare with as the selection spells it. Raises InputError."""
-    what, _, which = (cleaned.get("likeness_to") or "").partition(":")
-    told: dict[str, Any] = {"part": cleaned["likeness_part"], "seed": cleaned.get("environment_seed") or 0}
-    if what == "category" and which.isascii() and which.isdigit():
-        return told | {"category": int(which)}
-    if what in ("dataset", "source") and which:
-        return told | {what: which}
+def _parse_likeness(cleaned: dict[str, Any]) -> dict[str, Any]:
+    """Return the set to compare with as the selection spells it. Raises InputError."""
+    set_kind, _, set_id = (cleaned.get("likeness_to") or "").partition(":")
+    likeness: dict[str, Any] = {"part": cleaned["likeness_part"], "seed": cleaned.get("environment_seed") or 0}
+    if set_kind == "category" and set_id.isascii() and set_id.isdigit():
+        return likeness | {"category": int(set_id)}
+    if set_kind in ("dataset", "source") and set_id:
+        return likeness | {set_kind: set_id}
     raise InputError("selection.likeness: choose the set to compare with")
 
 
-def address_of(form: DatasetForm, **changes: Any) -> str:
-    """The query of the page with this form as it is filled in, and these changes."""
+def build_form_address(form: DatasetForm, **changes: Any) -> str:
+    """Return the query of the page with this form as it is filled in, and these changes."""
     names = [name for name in form.fields if name not in ("token", *LISTS)]
     values = {name: form[name].value() for name in names} | changes
     if values["kind"] != "trajectories":
         values = {name: value for name, value in values.items() if name not in (*OF_TRAJECTORIES, "shape", "thinking")}
-    kept: list[tuple[str, Any]] = [(name, value) for name, value in values.items() if value not in (None, "")]
-    kept += [("environments", pk) for pk in form.picked]
-    return urlencode(kept + [("apart_from", ident) for ident in form.kept_apart])
+    parameters: list[tuple[str, Any]] = [(name, value) for name, value in values.items() if value not in (None, "")]
+    parameters += [("environments", pk) for pk in form.picked_environments]
+    return urlencode(parameters + [("apart_from", ident) for ident in form.kept_apart])
 
 
-def environments_for(form: DatasetForm, text: str) -> tuple[list[Environment], bool]:
-    """Environments to tick, those that are ticked first; whether there are more than are shown."""
+def list_environment_picks(form: DatasetForm, text: str) -> tuple[list[Environment], bool]:
+    """Return environments to tick, those that are ticked first, and whether there are more than are shown."""
     columns = ("name", "category", "task_count", "trajectory_count")
     rows = Environment.objects.only(*columns).order_by("name", "id")
-    ticked = list(rows.filter(pk__in=form.picked))
-    others = rows.exclude(pk__in=form.picked)
+    ticked = list(rows.filter(pk__in=form.picked_environments))
+    others = rows.exclude(pk__in=form.picked_environments)
     source, category = form["source"].value(), form["category"].value()
     if text:
         others = others.filter(Q(name__icontains=text) | Q(key__iexact=text))
     if source and form.kind_now == "tasks":
         others = others.filter(source=str(source)[:32])
-    if category and (node := _node(category)) is not None:
-        others = others.filter(node__in=subtree(node))
+    if category and (node := _find_node(category)) is not None:
+        others = others.filter(node__in=select_subtree(node))
     unticked = list(others[: PICKS + 1])
     return ticked + unticked[:PICKS], len(unticked) > PICKS
 
@@ -304,36 +306,41 @@ def environments_for(form: DatasetForm, text: str) -> tuple[list[Environment], b
 def offer_choices(form: DatasetForm) -> None:
     """Fill the selects of a form that is about to be shown."""
     table = Environment if form.kind_now == "tasks" else Trajectory
-    nodes = list(siblings(None)[:LISTED])
-    node = _node(form["category"].value())
+    nodes = list(list_siblings(None)[:LISTED])
+    node = _find_node(form["category"].value())
     if node is not None and node.pk not in {row.pk for row in nodes}:
         nodes.append(node)
-    sources = distinct(table._meta.db_table, "source")
-    offer(form, "source", options(((name, name) for name in sources), 40, first="any"))
-    offer(form, "category", options(((row.pk, row.name) for row in nodes), 50, first="any"))
+    sources = list_distinct_values(table._meta.db_table, "source")
+    offer_options(form, "source", build_options(((name, name) for name in sources), 40, first="any"))
+    offer_options(form, "category", build_options(((row.pk, row.name) for row in nodes), 50, first="any"))
     frozen = Dataset.objects.filter(state=DatasetState.READY, archived=False).order_by("-id")
     sets: list[tuple[str, Options]] = [
-        ("Datasets", options(((f"dataset:{row.public_id}", row.name) for row in frozen.only(*LINE)[:PICKS]), 50)),
-        ("Categories", options(((f"category:{row.pk}", row.name) for row in nodes), 50)),
-        ("Sources", options(((f"source:{name}", name) for name in distinct(Environment._meta.db_table, "source")), 40)),
+        ("Datasets", build_options(((f"dataset:{row.public_id}", row.name) for row in frozen.only(*LINE)[:PICKS]), 50)),
+        ("Categories", build_options(((f"category:{row.pk}", row.name) for row in nodes), 50)),
+        (
+            "Sources",
+            build_options(
+                ((f"source:{name}", name) for name in list_distinct_values(Environment._meta.db_table, "source")), 40
+            ),
+        ),
     ]
-    chosen = str(form["likeness_to"].value() or "")
-    if chosen.startswith("dataset:") and chosen not in {value for value, _ in sets[0][1]}:
-        sets.insert(0, ("Chosen", [(chosen, chosen.partition(":")[2])]))
+    chosen_set = str(form["likeness_to"].value() or "")
+    if chosen_set.startswith("dataset:") and chosen_set not in {value for value, _ in sets[0][1]}:
+        sets.insert(0, ("Chosen", [(chosen_set, chosen_set.partition(":")[2])]))
     groups: list[tuple[Any, Any]] = [("", "choose a set"), *(group for group in sets if group[1])]
-    offer(form, "likeness_to", groups)
+    offer_options(form, "likeness_to", groups)
 
 
 LINE = ("public_id", "name", "kind", "train_rows", "test_rows", "environments")
 
 
-def datasets_for(form: DatasetForm) -> list[Dataset]:
-    """Frozen datasets to be kept apart from, those that are ticked first."""
+def list_apart_choices(form: DatasetForm) -> list[Dataset]:
+    """Return frozen datasets to be kept apart from, those that are ticked first."""
     rows = Dataset.objects.filter(state=DatasetState.READY).only(*LINE).order_by("-id")
     ticked = list(rows.filter(public_id__in=form.kept_apart))
     return ticked + list(rows.filter(archived=False).exclude(public_id__in=form.kept_apart)[:APART_LISTED])
 
 
-def _node(value: Any) -> Node | None:
+def _find_node(value: Any) -> Node | None:
     text = str(value or "")
-    return present_node(int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return find_present_node(int(text)) if text.isascii() and text.isdigit() and len(text) < 19 else None

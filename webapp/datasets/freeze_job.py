@@ -1,4 +1,4 @@
-"""Job that freezes a dataset: its rows are gathered a few at a time and kept in the file store."""
+"""Job that freezes a dataset: its rows are gathered a few at a time and stored in the file store."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from django.core.files.storage import default_storage
 
 from synthesis.errors import EnvariumError, FormatError, InputError
-from synthesis.runtime import default_sandbox
-from training.dataset import DatasetReport, Manifest, Row, Split, freeze, parse_line
+from synthesis.runtime import get_default_sandbox
+from training.dataset import DatasetReport, Manifest, Row, Split, freeze_dataset_folder, parse_line
 from training.dataset.files import LINE_BYTES
-from webapp.datasets.choice.resolved import resolve
-from webapp.datasets.choice.words import words
+from webapp.datasets.choice.resolved import resolve_selection
+from webapp.datasets.choice.words import describe_selection
 from webapp.datasets.evidence.executions import Executions
 from webapp.datasets.evidence.row_tally import RowTally
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
-from webapp.datasets.row_source import LeftOut, rows_of
+from webapp.datasets.row_source import LeftOut, iter_selection_rows
 from webapp.datasets.selection import DatasetSelection
-from webapp.datasets.storage import FOLDER, drop_folder, keep_folder
-from webapp.error_responses import unavailable
-from webapp.events.services import publish
+from webapp.datasets.storage import FOLDER, drop_folder, store_folder
+from webapp.error_responses import describe_outage
+from webapp.events.services import publish_topics
 from webapp.jobs.context import JobContext
 
 KIND = "freeze_dataset"
@@ -31,115 +31,118 @@ GONE = "Freezing it ended without a result; see its job."
 
 
 def freeze_dataset(context: JobContext) -> dict[str, Any]:
-    """Freeze the dataset that the payload names. A second attempt begins anew; one that is ready is left alone."""
+    """Freeze the dataset that the payload names. A second attempt starts over; one that is ready is left alone."""
     dataset = Dataset.objects.select_related("file").filter(pk=context.payload["dataset"]).first()
     if dataset is None:
         raise InputError("The dataset is gone.")
     if dataset.state == DatasetState.READY:
-        return _result(dataset)
+        return _build_result(dataset)
     Dataset.objects.filter(pk=dataset.pk).update(state=DatasetState.FREEZING, error="")
     why = GONE
     try:
-        _freeze(dataset, context)
+        _freeze_rows(dataset, context)
     except EnvariumError as error:
         why = str(error)
         raise
     finally:
-        # What passes by itself begins the job again: what waits for the dataset must not fail with it.
-        if not unavailable(sys.exception()) and context.claim.held().exists():
-            waiting = Dataset.objects.filter(pk=dataset.pk, state=DatasetState.FREEZING)
-            waiting.update(state=DatasetState.FAILED, error=why[:10_000])
-        publish([f"job:{context.job_id}"])
-    return _result(dataset)
+        # A temporary failure starts the job again: jobs that wait for the dataset must not fail with it.
+        if not describe_outage(sys.exception()) and context.claim.held().exists():
+            freezing_rows = Dataset.objects.filter(pk=dataset.pk, state=DatasetState.FREEZING)
+            freezing_rows.update(state=DatasetState.FAILED, error=why[:10_000])
+        publish_topics([f"job:{context.job_id}"])
+    return _build_result(dataset)
 
 
-def _freeze(dataset: Dataset, context: JobContext) -> None:
+def _freeze_rows(dataset: Dataset, context: JobContext) -> None:
     left_out, split = LeftOut(), Split.model_validate(dataset.split)
-    stored = f"{FOLDER}/{dataset.public_id}/{context.claim.number}"
-    with tempfile.TemporaryDirectory(prefix="envarium-dataset-") as made:
-        folder = Path(made)
+    stored_folder = f"{FOLDER}/{dataset.public_id}/{context.claim.number}"
+    with tempfile.TemporaryDirectory(prefix="envarium-dataset-") as temporary_folder:
+        folder = Path(temporary_folder)
         tally = RowTally(split)
         if dataset.file is not None:
-            rows, about = _of_file(dataset, dataset.file, tally, context)
+            rows, about = _source_file_rows(dataset, dataset.file, tally, context)
         else:
-            rows, about = _of_selection(dataset, split, tally, left_out, context)
+            rows, about = _source_selection_rows(dataset, split, tally, left_out, context)
 
-        def report() -> DatasetReport:
+        def build_report() -> DatasetReport:
             tally.write_names(folder)
-            near = tally.compared.write(folder, _comparing(context)) if split.test_share else None
-            return about().model_copy(update={"near_duplicates": near, "licence": dataset.licence})
+            near = tally.compared.write(folder, _make_compare_progress(context)) if split.test_share else None
+            counted = {"verifiers": dict(sorted(tally.verifiers.items())), "weak": tally.weak}
+            return about().model_copy(update=counted | {"near_duplicates": near, "licence": dataset.licence})
 
         try:
-            manifest = freeze(
+            manifest = freeze_dataset_folder(
                 folder,
                 rows,
                 name=dataset.name,
                 kind=dataset.kind,  # type: ignore[arg-type]
                 split=split,
-                selection=_selection(dataset),
-                report=report,
+                selection=_serialize_selection(dataset),
+                report=build_report,
             )
         except InputError as error:
-            raise InputError(_explained(str(error), left_out)) from error
+            raise InputError(_explain_error(str(error), left_out)) from error
         context.check()
-        keep_folder(folder, stored)
-    if dataset.stored and dataset.stored != stored:
+        store_folder(folder, stored_folder)
+    if dataset.stored and dataset.stored != stored_folder:
         drop_folder(dataset.stored)
-    _write(dataset, manifest, tally, stored, context)
+    _save_manifest(dataset, manifest, tally, stored_folder, context)
 
 
 Sourced = tuple[Iterator[Row], Callable[[], DatasetReport]]
 """Rows, and what is to be said of them once all have passed."""
 
 
-def _of_selection(dataset: Dataset, split: Split, tally: RowTally, left_out: LeftOut, context: JobContext) -> Sourced:
+def _source_selection_rows(
+    dataset: Dataset, split: Split, tally: RowTally, left_out: LeftOut, context: JobContext
+) -> Sourced:
     choice = DatasetSelection.model_validate(dataset.selection)
-    found = resolve(choice, split, tell=context.progress)
-    total = found.rows().count()
-    executions = Executions(default_sandbox(), dataset, left_out, context.check)
+    resolved = resolve_selection(choice, split, tell=context.progress)
+    total = resolved.rows().count()
+    executions = Executions(get_default_sandbox(), dataset, left_out, context.check)
     looked = 0
 
-    def seen(done: int) -> None:
+    def note_seen_rows(done: int) -> None:
         nonlocal looked
         looked = done
 
-    def check() -> None:
+    def report_progress() -> None:
         note = f"Executing {choice.kind} again: {executions.executed:,} so far"
         context.progress(looked, max(looked, total), note)
 
-    executions.check = check
-    sourced = executions.passed(rows_of(found, left_out, seen))
+    executions.check = report_progress
+    sourced = executions.passed(iter_selection_rows(resolved, left_out, note_seen_rows))
 
-    def about() -> DatasetReport:
+    def build_report() -> DatasetReport:
         return DatasetReport(
-            words=tuple(words(choice)),
+            words=tuple(describe_selection(choice)),
             sources=dict(sorted(tally.sources.items())),
             approval=dict(sorted(tally.approvals.items())),
-            left_out=left_out.told(),
-            environments_to_choose_from=found.of,
-            apart=found.rules.apart,
+            left_out=left_out.count_by_reason(),
+            environments_to_choose_from=resolved.of,
+            apart=resolved.rules.apart,
             executed=executions.report(),
         )
 
-    return tally.of_sourced(sourced), about
+    return tally.tally_sourced_rows(sourced), build_report
 
 
-def _of_file(dataset: Dataset, file: StoredFile, tally: RowTally, context: JobContext) -> Sourced:
-    rows = file_rows(file, lambda done, total: context.progress(done, total, "Reading lines"))
+def _source_file_rows(dataset: Dataset, file: StoredFile, tally: RowTally, context: JobContext) -> Sourced:
+    rows = read_file_rows(file, lambda done, total: context.progress(done, total, "Reading lines"))
     told = (("File", file.filename), ("Content of the file", file.sha256))
-    return tally.of_file(rows), lambda: DatasetReport(words=told, left_out=_bad_lines(file))
+    return tally.tally_file_rows(rows), lambda: DatasetReport(words=told, left_out=_count_bad_lines(file))
 
 
-def _comparing(context: JobContext) -> Callable[[int, int], None]:
+def _make_compare_progress(context: JobContext) -> Callable[[int, int], None]:
     return lambda done, total: context.progress(done, total, "Looking for near-duplicates between the sides")
 
 
-def _write(dataset: Dataset, manifest: Manifest, tally: RowTally, stored: str, context: JobContext) -> None:
+def _save_manifest(dataset: Dataset, manifest: Manifest, tally: RowTally, stored: str, context: JobContext) -> None:
     dataset.manifest = manifest.model_dump(mode="json")
     dataset.sha256 = manifest.sha256
     dataset.stored = stored
     dataset.left_out = manifest.report.left_out if manifest.report is not None else {}
-    dataset.tokens = tally.told_lengths()
+    dataset.tokens = tally.summarize_lengths()
     dataset.train_rows, dataset.test_rows = manifest.train.rows, manifest.test.rows
     dataset.environments = len(tally.environments)
     dataset.bytes = manifest.train.bytes + manifest.test.bytes
@@ -151,43 +154,46 @@ def _write(dataset: Dataset, manifest: Manifest, tally: RowTally, stored: str, c
     dataset.executions.filter(verdict="same").delete()
 
 
-def file_rows(file: StoredFile, seen: Callable[[int, int], None]) -> Iterator[Row]:
-    """An uploaded file's rows. `seen` is told bytes read and all bytes. Raises FormatError with the line."""
-    done = 0
+def read_file_rows(file: StoredFile, seen: Callable[[int, int], None]) -> Iterator[Row]:
+    """Yield an uploaded file's rows. `seen` is called with bytes read and all bytes. Raises FormatError with the
+    line."""
+    bytes_read = 0
     try:
         opened = default_storage.open(file.stored, "rb")
     except (FileNotFoundError, ValueError) as error:
         raise InputError(f"{file.filename}: the uploaded file is no longer here; upload it again.") from error
     with opened as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LINE_BYTES + 1), b""), 1):
-            done += len(line)
+            bytes_read += len(line)
             try:
                 row = parse_line(line, file.kind)  # type: ignore[arg-type]
             except FormatError as error:
                 raise FormatError(f"{file.filename} line {number}", str(error)) from error
             yield row
-            seen(done, max(file.bytes, done))
+            seen(bytes_read, max(file.bytes, bytes_read))
 
 
-def _bad_lines(file: StoredFile) -> dict[str, int]:
-    """Lines that were left out of an uploaded file, as a dataset tells what it lacks."""
+def _count_bad_lines(file: StoredFile) -> dict[str, int]:
+    """Count lines that were left out of an uploaded file, by reason as in a dataset's `left_out`."""
     lines = len(file.report.get("left_out") or ())
     return {"Its line in the uploaded file cannot be used": lines} if lines else {}
 
 
-def _selection(dataset: Dataset) -> dict[str, Any]:
+def _serialize_selection(dataset: Dataset) -> dict[str, Any]:
     if dataset.file is None:
         return dict(dataset.selection)
     return {"file": dataset.file.public_id, "filename": dataset.file.filename, "sha256": dataset.file.sha256}
 
 
-def _explained(why: str, left_out: LeftOut) -> str:
-    """An error of freezing with what was left out, which is often its cause."""
-    told = "; ".join(f"{number} with “{reason.rstrip('.')}”" for reason, number in list(left_out.told().items())[:5])
+def _explain_error(why: str, left_out: LeftOut) -> str:
+    """Return an error of freezing with what was left out, which is often its cause."""
+    told = "; ".join(
+        f"{number} with “{reason.rstrip('.')}”" for reason, number in list(left_out.count_by_reason().items())[:5]
+    )
     return f"{why}. Left out: {told}" if told else why
 
 
-def _result(dataset: Dataset) -> dict[str, Any]:
+def _build_result(dataset: Dataset) -> dict[str, Any]:
     return {
         "dataset": dataset.public_id,
         "train_rows": dataset.train_rows,

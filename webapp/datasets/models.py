@@ -21,10 +21,11 @@ class FileState(models.TextChoices):
 
 class StoredFile(models.Model):
     """A file of `/api/v1/files`: JSON Lines, checked line by line (`report` is an `UploadReport`). `stored` is its name
-    in the file store, `kind` what its rows are: tasks or trajectories.
+    in the file store, `kind` the kind of its rows: tasks or trajectories.
 
     With `leave_out` the lines that cannot be used are not kept; `bytes` and `sha256` are of what is kept, those of the
-    report of what came."""
+    report of what was sent.
+    """
 
     public_id = public_id_field("file")
     filename = models.CharField(max_length=200)
@@ -55,7 +56,7 @@ class Dataset(models.Model):
 
     `stored` is the folder in the file store with `train.jsonl`, `test.jsonl` and `manifest.json` (`training.dataset`).
     `selection` is the filter, `left_out` why rows of it are not here (words to number). A row's id is `revision:PK` or
-    `trajectory:PK` where it was chosen here (`source` is `selection`); with `file` it is the uploader's own.
+    `trajectory:PK` if it was chosen here (`source` is `selection`); with `file` it is the uploader's own.
     """
 
     public_id = public_id_field("ds")
@@ -97,9 +98,11 @@ class Dataset(models.Model):
 
 
 class RowExecution(models.Model):
-    """What executing a row of a dataset again came to (`evidence/executions.py`): by it a job that was lost goes on.
+    """The result of executing a row of a dataset again (`evidence/executions.py`), by which a restarted job continues.
 
-    `basis` is the hash of what was executed and compared. Of a frozen dataset those are kept that were left out."""
+    `basis` is the hash of what was executed and compared. Once a dataset is frozen, only those that were left out are
+    kept.
+    """
 
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="executions")
     row = models.CharField(max_length=40)
@@ -112,7 +115,7 @@ class RowExecution(models.Model):
 
 
 class ExportState(models.TextChoices):
-    """A cleared one was made once, and its file is gone."""
+    """States of an export. A cleared one was made once, and its file is gone."""
 
     MAKING = "making"
     READY = "ready"
@@ -121,7 +124,7 @@ class ExportState(models.TextChoices):
 
 
 class DatasetExport(models.Model):
-    """A dataset in a form and format of others, as an archive in the file store (`stored`, of so many `bytes`).
+    """A dataset in another form and format, as an archive in the file store (`stored`, of so many `bytes`).
 
     `sha256` is that of the manifest in it, which has the hashes of the files; `files` lists them.
     """

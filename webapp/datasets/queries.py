@@ -16,7 +16,7 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True)
 class MadeFile:
-    """A file that nobody uploaded, with its content: an app makes it of its rows each time it is asked for."""
+    """A file that was not uploaded, with its content: an app makes it from its rows each time it is requested."""
 
     id: str
     filename: str
@@ -28,7 +28,7 @@ class MadeFile:
 
 @dataclass(frozen=True)
 class FilePlace:
-    """Where a file stands in the list of files: by the time it was made, then by its id."""
+    """The position of a file in the list of files: by its creation time, then by its id."""
 
     created_at: datetime
     id: str
@@ -50,32 +50,32 @@ FILE_SOURCES: dict[str, FileSource] = {}
 """Sources of made files by how the ids of these begin; apps that have some add to it (`AppConfig.ready`)."""
 
 
-def source_of(public_id: str) -> FileSource | None:
-    """The source whose files have ids that begin so; None for those that people upload."""
+def find_file_source(public_id: str) -> FileSource | None:
+    """Return the source whose files have ids with this prefix; None for those that users upload."""
     return next((source for prefix, source in FILE_SOURCES.items() if public_id.startswith(prefix)), None)
 
 
 def find_made_file(public_id: str) -> MadeFile | None:
-    """The file of this id; None if no source has it."""
-    source = source_of(public_id)
+    """Return the file of this id; None if no source has it."""
+    source = find_file_source(public_id)
     return source.find(public_id) if source is not None else None
 
 
-def page_of_files(purpose: str, after: str, limit: int, *, newest: bool) -> tuple[list[StoredFile | MadeFile], bool]:
-    """(files, whether there are more) of a purpose or of all, uploaded and made ones in one order, from behind the one
-    with the id `after`. Raises StoredFile.DoesNotExist: there is no such file."""
-    place = _place_of(after) if after else None
-    uploaded = behind(files(purpose), place, "created_at", newest=newest)
-    found: list[StoredFile | MadeFile] = list(uploaded[: limit + 1])
+def list_file_page(purpose: str, after: str, limit: int, *, newest: bool) -> tuple[list[StoredFile | MadeFile], bool]:
+    """Return (files, whether there are more) of a purpose or of all, uploaded and made ones in one order, from
+    behind the file with the id `after`. Raises StoredFile.DoesNotExist: there is no such file."""
+    place = _get_file_place(after) if after else None
+    uploaded = filter_after_place(list_uploaded_files(purpose), place, "created_at", newest=newest)
+    page_files: list[StoredFile | MadeFile] = list(uploaded[: limit + 1])
     for source in FILE_SOURCES.values():
         if purpose in ("", source.purpose):
-            found += source.list_files(place, limit + 1, newest)
-    found.sort(key=_sort_key, reverse=newest)
-    return found[:limit], len(found) > limit
+            page_files += source.list_files(place, limit + 1, newest)
+    page_files.sort(key=_sort_key, reverse=newest)
+    return page_files[:limit], len(page_files) > limit
 
 
-def behind(rows: QuerySet[Row], place: FilePlace | None, column: str, *, newest: bool) -> QuerySet[Row]:
-    """Rows with a `public_id` from behind a place, in the order of the list of files."""
+def filter_after_place(rows: QuerySet[Row], place: FilePlace | None, column: str, *, newest: bool) -> QuerySet[Row]:
+    """Return rows with a `public_id` from behind a place, in the order of the list of files."""
     if place is not None:
         way = "lt" if newest else "gt"
         later = Q(**{f"{column}__{way}": place.created_at})
@@ -83,7 +83,7 @@ def behind(rows: QuerySet[Row], place: FilePlace | None, column: str, *, newest:
     return rows.order_by(*((f"-{column}", "-public_id") if newest else (column, "public_id")))
 
 
-def _place_of(public_id: str) -> FilePlace:
+def _get_file_place(public_id: str) -> FilePlace:
     made = find_made_file(public_id)
     if made is not None:
         return FilePlace(made.created_at, made.id)
@@ -95,33 +95,33 @@ def _sort_key(file: StoredFile | MadeFile) -> tuple[datetime, str]:
     return file.created_at, file.id if isinstance(file, MadeFile) else file.public_id
 
 
-def known() -> QuerySet[Dataset]:
-    """All datasets with the rows that their pages and the API name beside them."""
+def select_datasets() -> QuerySet[Dataset]:
+    """Return all datasets with the rows that their pages and the API name beside them."""
     return Dataset.objects.select_related("file", "job", "created_by")
 
 
-def listed(kind: str = "", state: str = "", *, archived: bool = False) -> QuerySet[Dataset]:
-    """Datasets of a list, without what only their own page shows."""
-    rows = known().filter(archived=archived).defer("selection", "left_out", "tokens")
+def list_datasets(kind: str = "", state: str = "", *, archived: bool = False) -> QuerySet[Dataset]:
+    """Return datasets of a list, without what only their own page shows."""
+    rows = select_datasets().filter(archived=archived).defer("selection", "left_out", "tokens")
     if kind:
         rows = rows.filter(kind=kind)
     return rows.filter(state=state) if state else rows
 
 
-def twins_of(dataset: Dataset) -> QuerySet[Dataset]:
-    """Other frozen datasets with the same content, oldest first."""
+def list_twin_datasets(dataset: Dataset) -> QuerySet[Dataset]:
+    """Return other frozen datasets with the same content, oldest first."""
     if not dataset.sha256:
         return Dataset.objects.none()
     same = Dataset.objects.filter(sha256=dataset.sha256, state=DatasetState.READY)
     return same.exclude(pk=dataset.pk).order_by("pk")
 
 
-def files(purpose: str = "") -> QuerySet[StoredFile]:
-    """Uploaded files that were not deleted, newest first."""
+def list_uploaded_files(purpose: str = "") -> QuerySet[StoredFile]:
+    """Return uploaded files that were not deleted, newest first."""
     rows = StoredFile.objects.filter(deleted_at=None)
     return (rows.filter(purpose=purpose) if purpose else rows).order_by("-pk")
 
 
-def in_use(file: StoredFile) -> bool:
-    """Whether a dataset was made of a file."""
+def is_file_in_use(file: StoredFile) -> bool:
+    """Return whether a dataset was made of a file."""
     return file.datasets.exists()

@@ -27,8 +27,8 @@ UNREADABLE = (InputError, OSError, ValueError, TypeError, AttributeError, Recurs
 
 @dataclass(frozen=True, slots=True)
 class RowFact:
-    """`turns` are the agent's that can be learnt; `characters` of a whole trajectory, or of what an agent is told of a
-    task before its first turn. `asks_judge`: a judge decides facts of the task's rubric."""
+    """Facts of one row. `turns` are the agent's that can be learnt; `characters` are of a whole trajectory, or of
+    what an agent receives of a task before its first turn. `asks_judge`: a judge decides facts of the task's rubric."""
 
     environment: str
     setting: str
@@ -61,29 +61,29 @@ _KNOWN: OrderedDict[str, Facts] = OrderedDict()
 KEPT = 4
 
 
-def facts_of(dataset: Dataset, side: SideName = "train") -> Facts | None:
-    """Facts about a side of a dataset; None where it is not frozen, too large to read now, or cannot be read."""
+def load_facts(dataset: Dataset, side: SideName = "train") -> Facts | None:
+    """Return facts about a side of a dataset; None if it is not frozen, too large to read now, or cannot be read."""
     size = int((dataset.manifest.get(side) or {}).get("bytes", dataset.bytes))
     if dataset.state != DatasetState.READY or size > MOST_BYTES:
         return None
     name = dataset.sha256 if side == "train" else dataset.sha256 and f"{dataset.sha256} {side}"
-    return _known(name, lambda: open_file(dataset, f"{side}.jsonl"))
+    return _load_known_facts(name, lambda: open_file(dataset, f"{side}.jsonl"))
 
 
-def facts_of_file(file: StoredFile) -> Facts | None:
-    """Facts about an uploaded file, which is learnt from as a whole. None as `facts_of`."""
+def load_file_facts(file: StoredFile) -> Facts | None:
+    """Return facts about an uploaded file, which is learnt from as a whole. None as for `load_facts`."""
     if file.state != FileState.PROCESSED or file.bytes > MOST_BYTES:
         return None
-    return _known(file.sha256, lambda: default_storage.open(file.stored, "rb"))
+    return _load_known_facts(file.sha256, lambda: default_storage.open(file.stored, "rb"))
 
 
-def _known(sha256: str, opened: Callable[[], File[bytes]]) -> Facts | None:
+def _load_known_facts(sha256: str, opened: Callable[[], File[bytes]]) -> Facts | None:
     if not sha256:
         return None
     if sha256 not in _KNOWN:
         try:
             with opened() as file:
-                _KNOWN[sha256] = Facts(tuple(_facts(_lines(file))))
+                _KNOWN[sha256] = Facts(tuple(_iter_row_facts(_iter_lines(file))))
         except UNREADABLE:
             return None  # the trainer says what is wrong with it
         while len(_KNOWN) > KEPT:
@@ -91,80 +91,80 @@ def _known(sha256: str, opened: Callable[[], File[bytes]]) -> Facts | None:
     return _KNOWN.get(sha256)
 
 
-def texts_of(dataset: Dataset | None, file: StoredFile | None) -> Iterator[list[str]]:
-    """Of each row that is learnt from, what users, the agent and tools say in it, or the instruction of a task. Nothing
-    where facts are None."""
+def iter_learnt_texts(dataset: Dataset | None, file: StoredFile | None) -> Iterator[list[str]]:
+    """Yield for each row that is learnt from what users, the agent and tools say in it, or the instruction of a
+    task. Yields nothing if the facts are None."""
     try:
         if dataset is not None:
-            stored = open_file(dataset, "train.jsonl")
+            stored_file = open_file(dataset, "train.jsonl")
         elif file is not None:
-            stored = default_storage.open(file.stored, "rb")
+            stored_file = default_storage.open(file.stored, "rb")
         else:
             return
-        with stored as opened:
-            for line in _lines(opened):
-                row = _loaded(line)
-                task = _task(row)
+        with stored_file as opened:
+            for line in _iter_lines(opened):
+                row = _parse_json(line)
+                task = _find_row_task(row)
                 if task is not None:
                     yield [str(task.get("instruction", ""))]
                 else:
-                    yield [text for message in _messages(row) for text in _said(message)]
+                    yield [text for message in _list_messages(row) for text in _iter_message_texts(message)]
     except UNREADABLE:
         return
 
 
-def _loaded(text: bytes) -> Any:
-    """Raises ValueError: it is no JSON, or would take too much memory."""
+def _parse_json(text: bytes) -> Any:
+    """Parse JSON. Raises ValueError: it is no JSON, or would take too much memory."""
     require_light(text)
     return json.loads(text)
 
 
-def _task(row: dict[str, Any]) -> Any:
-    """A row's task, which may stand there as JSON text; None where the row holds a trajectory."""
+def _find_row_task(row: dict[str, Any]) -> Any:
+    """Return a row's task, which may be stored as JSON text; None if the row holds a trajectory."""
     task = row.get("rollout")
-    return _loaded(task.encode("utf-8", "replace")) if isinstance(task, str) else task
+    return _parse_json(task.encode("utf-8", "replace")) if isinstance(task, str) else task
 
 
-def _messages(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_messages(row: dict[str, Any]) -> list[dict[str, Any]]:
     return row.get("messages") or [*(row.get("prompt") or []), *(row.get("completion") or [])]
 
 
-def _said(message: dict[str, Any]) -> Iterator[str]:
+def _iter_message_texts(message: dict[str, Any]) -> Iterator[str]:
     if message.get("role") != "system":
         yield str(message.get("content") or "")
         for call in message.get("tool_calls") or ():
             called = call.get("function") or {}
             arguments = called.get("arguments")
-            known = _loaded(arguments.encode("utf-8", "replace")) if isinstance(arguments, str) else arguments
+            known = _parse_json(arguments.encode("utf-8", "replace")) if isinstance(arguments, str) else arguments
             yield json.dumps({**called, "arguments": known}, ensure_ascii=False)
 
 
-def _lines(file: File[bytes]) -> Iterator[bytes]:
+def _iter_lines(file: File[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.readline(LONGEST), b"")
 
 
-def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
-    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+def _iter_row_facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
+    tool_names: dict[tuple[str, ...], tuple[str, ...]] = {}
     for line in lines:
-        row = _loaded(line)
-        task = _task(row)
+        row = _parse_json(line)
+        task = _find_row_task(row)
         environment, setting = str(row.get("environment", "")), str(row.get("setting", "task"))
         if task is None:
-            yield RowFact(environment, setting, *_spoken(row))
+            yield RowFact(environment, setting, *_measure_trajectory(row))
             continue
         verifier = nest_former_fields(task).get("verifier") or {}
-        listed = (task.get("program") or {}).get("tools") or ()
-        tools = tuple(str(tool.get("name")) for tool in listed)
+        listed_tools = (task.get("program") or {}).get("tools") or ()
+        tools = tuple(str(tool.get("name")) for tool in listed_tools)
         sources = [str(check.get("source")) for check in verifier.get("checks") or ()]
         yield RowFact(
             environment,
             setting,
             1,
-            _told(task),
+            _count_task_characters(task),
             asks_judge=_has_fact(verifier.get("criteria") or ()),
             is_superseded=bool(find_gone_helpers(sources)),
             verifier=str(verifier.get("kind", "checks")),
-            tools=known.setdefault(tools, tools),
+            tools=tool_names.setdefault(tools, tools),
         )
 
 
@@ -172,12 +172,12 @@ def _has_fact(criteria: Iterable[Any]) -> bool:
     return any(isinstance(one, str) or one.get("dimension", "fact") == "fact" for one in criteria)
 
 
-def _told(told: dict[str, Any]) -> int:
+def _count_task_characters(told: dict[str, Any]) -> int:
     tools = json.dumps((told.get("program") or {}).get("tools", []))
     return len(str(told.get("documentation", ""))) + len(str(told.get("instruction", ""))) + len(tools)
 
 
-def _spoken(row: dict[str, Any]) -> tuple[int, int]:
-    messages = _messages(row)
+def _measure_trajectory(row: dict[str, Any]) -> tuple[int, int]:
+    messages = _list_messages(row)
     turns = sum(message.get("role") == "assistant" for message in messages) if row.get("messages") else 1
     return turns, len(json.dumps(messages, ensure_ascii=False)) + len(json.dumps(row.get("tools", [])))

@@ -13,17 +13,17 @@ NAMED_BY = ("source", "key", "environment__source", "environment__key")
 """Columns of a task that its rows are named by."""
 
 
-def names_of(initial: str, source: str, key: str, owner: str, environment: str) -> Names:
-    """By the hash of the initial state and the columns of `NAMED_BY`."""
-    return Names(environment_name(owner, environment), initial[:16], named(f"{source}:{key}"))
+def build_row_names(initial: str, source: str, key: str, owner: str, environment: str) -> Names:
+    """Build names from the hash of the initial state and the columns of `NAMED_BY`."""
+    return Names(environment_name(owner, environment), initial[:16], to_row_name(f"{source}:{key}"))
 
 
 def environment_name(source: str, key: str) -> str:
-    return named(f"{source}:{key}")
+    return to_row_name(f"{source}:{key}")
 
 
-def named(text: str) -> str:
-    """A name as a row may hold it: one too long or not printable keeps its hash, so that names stay apart."""
+def to_row_name(text: str) -> str:
+    """Return a name as a row may hold it: one too long or not printable keeps its hash, so that names stay distinct."""
     plain = UNPRINTABLE.sub(" ", text)
     if plain == text and len(text) <= IDENTITY:
         return text

@@ -22,20 +22,20 @@ from training.dataset import (
     RowOrigin,
     TaskRow,
     UploadLimits,
-    behaviour_of,
-    names_of_row,
-    trajectory_rows,
+    build_trajectory_rows,
+    get_row_names,
+    hash_behaviour,
 )
 from webapp.datasets.choice.resolved import ResolvedSelection
-from webapp.datasets.row_names import NAMED_BY, named, names_of
+from webapp.datasets.row_names import NAMED_BY, build_row_names, to_row_name
 from webapp.datasets.selection import DatasetSelection
 from webapp.scenarios.models import Check, Task, TaskRevision
-from webapp.scenarios.references import as_reference, references_of
+from webapp.scenarios.references import map_references, to_reference
 from webapp.trajectories.export.filters import CHUNK, NO_ENVIRONMENT, SOLVER_RUN, FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.rollouts.plans import task_of
-from webapp.trajectories.rollouts.services import NO_CONTENT, unjudged
+from webapp.trajectories.rollouts.plans import build_rollout_task
+from webapp.trajectories.rollouts.services import NO_CONTENT, find_judging_obstacle
 
 TASKS = 50
 """So many tasks are read at once; their programs and states one after another."""
@@ -56,9 +56,10 @@ WORDS = {
 
 @dataclass(frozen=True)
 class RevisionSource:
-    """Where rows of a revision come from, and why it makes no task to be attempted (`obstacle`; empty: it does).
+    """The origin of the rows of a revision, and why it makes no task to be attempted (`obstacle`; empty if it does).
 
-    `reference` is what is known to solve it, `approval` its review state."""
+    `reference` is the known solution, `approval` its review state.
+    """
 
     origin: RowOrigin
     obstacle: str
@@ -70,7 +71,8 @@ class RevisionSource:
 class SourcedRows:
     """The rows that one task or one trajectory gives, with what it takes to execute it again.
 
-    `ident` is `revision:PK` or `trajectory:PK`, `pk` that number; a trajectory gives one row, or one a turn."""
+    `ident` is `revision:PK` or `trajectory:PK`, `pk` that number; a trajectory gives one row, or one for each turn.
+    """
 
     ident: str
     pk: int
@@ -81,7 +83,7 @@ class SourcedRows:
 
 @dataclass
 class LeftOut:
-    """Rows left out by reason; reasons with many spellings stand alone only the first few times."""
+    """Rows left out by reason; only the first `REASONS` different reasons are counted separately."""
 
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -89,15 +91,15 @@ class LeftOut:
         known = reason in self.reasons or len(self.reasons) < REASONS
         self.reasons[reason if known else "Another reason"] += number
 
-    def told(self) -> dict[str, int]:
+    def count_by_reason(self) -> dict[str, int]:
         return dict(self.reasons.most_common())
 
 
-def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int, RevisionSource]:
-    """Places by revision, in two queries. Names are the environment's own, so that they mean the same at another
-    site."""
+def load_revision_sources(revisions: Iterable[int], setting: SettingName = "task") -> dict[int, RevisionSource]:
+    """Return sources by revision, in two queries. Names are the environment's own, so that they mean the same at
+    another site."""
     revisions = list(revisions)
-    references = references_of(revisions)
+    references = map_references(revisions)
     columns = (
         "instruction",
         "review_state",
@@ -113,72 +115,75 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
         .values_list("pk", *columns, *(f"task__{name}" for name in NAMED_BY))
     )
     by_pk = {}
-    for pk, instruction, approval, criteria, judged, superseded, category, *told in rows:
-        environment, scenario, task, _ = names_of(*told)
-        reference = as_reference(references[pk]) if pk in references else None
+    for pk, instruction, approval, criteria, has_checks, superseded, category, *name_columns in rows:
+        environment, scenario, task, _ = build_row_names(*name_columns)
+        reference = to_reference(references[pk]) if pk in references else None
         origin = RowOrigin(
             id=f"revision:{pk}",
             environment=environment,
             scenario=scenario,
             task=task,
-            category=named(category),
-            behaviour=_behaviour(instruction, reference),
+            category=to_row_name(category),
+            behaviour=_name_behaviour(instruction, reference),
             setting=setting,
         )
-        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria) or judged, superseded), reference, approval)
+        by_pk[pk] = RevisionSource(
+            origin, find_judging_obstacle(bool(criteria) or has_checks, superseded), reference, approval
+        )
     return by_pk
 
 
-def _behaviour(instruction: str, reference: Reference | None) -> str:
+def _name_behaviour(instruction: str, reference: Reference | None) -> str:
     if reference is None:
         return ""
-    return behaviour_of(instruction, [(call.tool, call.arguments) for call in reference.calls])
+    return hash_behaviour(instruction, [(call.tool, call.arguments) for call in reference.calls])
 
 
-def first_tasks(tasks: QuerySet[Task], most: int, *, behaviours: bool = False) -> Iterator[tuple[int, str, Names]]:
-    """Tasks in the order of their numbers: why each makes no row (empty: it does), and its names; one query for all,
-    another one where their behaviours are wanted too."""
+def iter_first_tasks(tasks: QuerySet[Task], most: int, *, behaviours: bool = False) -> Iterator[tuple[int, str, Names]]:
+    """Yield tasks in the order of their numbers: why each makes no row (empty if it does), and its names; one query
+    for all, another one if their behaviours are needed too."""
     criteria = Func(F("current__criteria"), function="json_array_length", output_field=IntegerField())
-    asked = ("current__instruction",) if behaviours else ()
+    behaviour_columns = ("current__instruction",) if behaviours else ()
     columns = (
         "pk", "current_id", "criteria", "check_count", "current__superseded", "current__scenario__initial_id",
-        *NAMED_BY, *asked,
+        *NAMED_BY, *behaviour_columns,
     )  # fmt: skip
     rows = list(tasks.order_by("pk").annotate(criteria=criteria).values_list(*columns)[:most])
-    references = references_of(row[1] for row in rows if row[1]) if behaviours else {}
-    for pk, revision, by_rubric, checks, superseded, *told in rows:
+    references = map_references(row[1] for row in rows if row[1]) if behaviours else {}
+    for pk, revision, by_rubric, checks, superseded, *name_columns in rows:
         if revision is None:
             yield pk, NO_CONTENT, Names()
             continue
-        names = names_of(*told[: len(NAMED_BY) + 1])
+        names = build_row_names(*name_columns[: len(NAMED_BY) + 1])
         if revision in references:
-            names = names._replace(behaviour=_behaviour(told[-1], as_reference(references[revision])))
-        yield pk, unjudged(bool(by_rubric or checks), superseded), names
+            names = names._replace(behaviour=_name_behaviour(name_columns[-1], to_reference(references[revision])))
+        yield pk, find_judging_obstacle(bool(by_rubric or checks), superseded), names
 
 
-def rows_of(
+def iter_selection_rows(
     found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None] = lambda number: None
 ) -> Iterator[SourcedRows]:
-    """Every row of a selection, in the order of their numbers. `seen` is told how many were looked at; it may raise."""
-    of_kind = _task_rows if found.choice.kind == "tasks" else _trajectory_rows
+    """Yield every row of a selection, in the order of their numbers. `seen` is called with how many were read; it
+    may raise."""
+    of_kind = _iter_task_rows if found.choice.kind == "tasks" else _iter_trajectory_rows
     for sourced in of_kind(found, left_out, seen):
         fit = tuple(row for row in sourced.rows if _is_fit(row, found, left_out))
         if fit:
-            yield sourced if len(fit) == len(sourced.rows) else _fewer(sourced, fit)
+            yield sourced if len(fit) == len(sourced.rows) else _replace_rows(sourced, fit)
 
 
-def _fewer(sourced: SourcedRows, fit: tuple[Row, ...]) -> SourcedRows:
+def _replace_rows(sourced: SourcedRows, fit: tuple[Row, ...]) -> SourcedRows:
     return SourcedRows(sourced.ident, sourced.pk, fit, sourced.reference, sourced.approval)
 
 
 def _is_fit(row: Row, found: ResolvedSelection, left_out: LeftOut) -> bool:
-    why = found.rules.why_not(names_of_row(row)) or _why_unwritable(row)
+    why = found.rules.why_not(get_row_names(row)) or _find_write_problem(row)
     if why:
         left_out.note(why)
     return not why
 
 
-def _why_unwritable(row: Row) -> str:
+def _find_write_problem(row: Row) -> str:
     try:
         written = json.dumps(row.trl(), ensure_ascii=False).encode()
     except (UnicodeEncodeError, PydanticSerializationError, RecursionError):
@@ -186,23 +191,25 @@ def _why_unwritable(row: Row) -> str:
     return f"Longer than {LINE_BYTES >> 20} MiB" if len(written) >= LINE_BYTES else ""
 
 
-def chunks(rows: QuerySet[Any], size: int) -> Iterator[list[Any]]:
+def iter_chunks(rows: QuerySet[Any], size: int) -> Iterator[list[Any]]:
     last = 0
     while part := list(rows.filter(pk__gt=last).order_by("pk")[:size]):
         yield part
         last = part[-1].pk
 
 
-def _task_rows(found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[SourcedRows]:
+def _iter_task_rows(found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[SourcedRows]:
     done = 0
-    for tasks in chunks(found.tasks().only("current_id"), TASKS):
-        known = places([task.current_id for task in tasks if task.current_id], found.choice.setting or "task")
-        yield from _attemptable(tasks, known, left_out)
+    for tasks in iter_chunks(found.tasks().only("current_id"), TASKS):
+        known = load_revision_sources(
+            [task.current_id for task in tasks if task.current_id], found.choice.setting or "task"
+        )
+        yield from _iter_attemptable(tasks, known, left_out)
         done += len(tasks)
         seen(done)
 
 
-def _attemptable(tasks: list[Task], known: dict[int, RevisionSource], left_out: LeftOut) -> Iterator[SourcedRows]:
+def _iter_attemptable(tasks: list[Task], known: dict[int, RevisionSource], left_out: LeftOut) -> Iterator[SourcedRows]:
     fit = {pk for pk, place in known.items() if not place.obstacle}
     whole = TaskRevision.objects.select_related("scenario__version").prefetch_related("scenario__version__tools")
     revisions = whole.defer("record", "scenario__version__record").in_bulk(fit)
@@ -213,50 +220,52 @@ def _attemptable(tasks: list[Task], known: dict[int, RevisionSource], left_out: 
             left_out.note(place.obstacle if place else NO_CONTENT)
             continue
         try:
-            row = _task_row(revisions[pk], place.origin)
+            row = _build_task_row(revisions[pk], place.origin)
         except (InputError, ValidationError) as error:
-            left_out.note(f"Cannot be read: {_why(error)}")
+            left_out.note(f"Cannot be read: {_format_error(error)}")
             continue
         yield SourcedRows(row.id, pk, (row,), place.reference, place.approval)
 
 
-def _task_row(revision: TaskRevision, origin: RowOrigin) -> TaskRow:
-    """The task exactly as rollouts here attempt it, under the row's name."""
-    rollout = task_of(revision).model_copy(update={"key": origin.id})
+def _build_task_row(revision: TaskRevision, origin: RowOrigin) -> TaskRow:
+    """Return the task exactly as rollouts here attempt it, under the row's name."""
+    rollout = build_rollout_task(revision).model_copy(update={"key": origin.id})
     return TaskRow(**origin.model_dump(), rollout=rollout)
 
 
-def _trajectory_rows(found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None]) -> Iterator[SourcedRows]:
+def _iter_trajectory_rows(
+    found: ResolvedSelection, left_out: LeftOut, seen: Callable[[int], None]
+) -> Iterator[SourcedRows]:
     sieve, done = FilterCounts(found.choice.sifting), 0
-    for rows in chunks(found.trajectories().only(*COLUMNS), CHUNK):
-        yield from sifted(rows, found.choice, sieve)
+    for rows in iter_chunks(found.trajectories().only(*COLUMNS), CHUNK):
+        yield from sift_trajectories(rows, found.choice, sieve)
         done += len(rows)
         seen(done)
-    note_sieve(sieve, left_out)
+    note_sieve_counts(sieve, left_out)
 
 
-def sifted(rows: list[Trajectory], choice: DatasetSelection, sieve: FilterCounts) -> Iterator[SourcedRows]:
-    """The rows that a chunk of trajectories gives."""
-    known = places({row.revision_id for row in rows if row.revision_id is not None})
+def sift_trajectories(rows: list[Trajectory], choice: DatasetSelection, sieve: FilterCounts) -> Iterator[SourcedRows]:
+    """Yield the rows that a chunk of trajectories gives."""
+    sources = load_revision_sources({row.revision_id for row in rows if row.revision_id is not None})
 
-    def write(row: Trajectory, conversation: Conversation) -> tuple[Row, ...]:
+    def write_rows(row: Trajectory, conversation: Conversation) -> tuple[Row, ...]:
         setting = "conversation" if row.conversational else "task"
-        named = {"id": f"trajectory:{row.pk}", "setting": setting}
-        origin = known[row.revision_id or 0].origin.model_copy(update=named)
+        identity = {"id": f"trajectory:{row.pk}", "setting": setting}
+        origin = sources[row.revision_id or 0].origin.model_copy(update=identity)
         try:
-            written = tuple[Row, ...](trajectory_rows(conversation, choice.shape, origin))
+            result_rows = tuple[Row, ...](build_trajectory_rows(conversation, choice.shape, origin))
         except ValidationError as error:
-            raise FormatError("conversation", _why(error)) from error
-        if not written:
+            raise FormatError("conversation", _format_error(error)) from error
+        if not result_rows:
             raise FormatError("conversation", "the agent said nothing in it")
-        return written
+        return result_rows
 
-    for row, written in sieve.passed(rows, write):
-        place = known[row.revision_id or 0]
-        yield SourcedRows(f"trajectory:{row.pk}", row.pk, written, place.reference, place.approval)
+    for row, written_rows in sieve.passed(rows, write_rows):
+        place = sources[row.revision_id or 0]
+        yield SourcedRows(f"trajectory:{row.pk}", row.pk, written_rows, place.reference, place.approval)
 
 
-def note_sieve(sieve: FilterCounts, left_out: LeftOut) -> None:
+def note_sieve_counts(sieve: FilterCounts, left_out: LeftOut) -> None:
     """Count what the filters left out, and why conversations were not written."""
     for count in sieve.tally.counts():
         if count.dropped and count.name in WORDS:
@@ -269,7 +278,7 @@ def note_sieve(sieve: FilterCounts, left_out: LeftOut) -> None:
         left_out.note(f"Its conversation: {reason}", number)
 
 
-def _why(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return error.errors(include_url=False, include_input=False)[0]["msg"].removeprefix("Value error, ")[:200]
     return str(error)[:200]

@@ -22,7 +22,7 @@ from webapp.datasets.selection import (
     DatasetSelection,
     LikenessPart,
     OutcomeName,
-    choice_of,
+    parse_selection,
 )
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, ShortText
@@ -34,8 +34,8 @@ Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Reward = Annotated[float, Field(ge=-1_000_000, le=1_000_000, allow_inf_nan=False)]
 
 
-def _as_tuple(value: Any) -> Any:
-    """JSON has no tuples, and bodies are strict."""
+def _to_tuple(value: Any) -> Any:
+    """Convert a list to a tuple: JSON has no tuples, and bodies are strict."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -47,7 +47,7 @@ class LikenessIn(BodyIn):
     dataset: PublicId = ""
     category: Id | None = None
     source: Annotated[ShortText, Field(max_length=32)] = ""
-    environments: Annotated[tuple[Id, ...], BeforeValidator(_as_tuple), Field(max_length=MOST_ENVIRONMENTS)] = ()
+    environments: Annotated[tuple[Id, ...], BeforeValidator(_to_tuple), Field(max_length=MOST_ENVIRONMENTS)] = ()
     seed: Annotated[Seed, Field(description="Of the random half.")] = 0
 
 
@@ -57,7 +57,7 @@ class SelectionIn(BodyIn):
     kind: DatasetKind = "tasks"
     source: Annotated[ShortText, Field(max_length=32)] = ""
     category: Annotated[Id | None, Field(description="A label of the taxonomy, with all below it.")] = None
-    environments: Annotated[tuple[Id, ...], BeforeValidator(_as_tuple), Field(max_length=MOST_ENVIRONMENTS)] = ()
+    environments: Annotated[tuple[Id, ...], BeforeValidator(_to_tuple), Field(max_length=MOST_ENVIRONMENTS)] = ()
     setting: SettingName | Literal[""] = ""
     audit: AuditName = ""
     approval: Annotated[
@@ -80,7 +80,7 @@ class SelectionIn(BodyIn):
     environment_seed: Annotated[Seed, Field(description="Draws them.")] = 0
     apart_from: Annotated[
         tuple[PublicId, ...],
-        BeforeValidator(_as_tuple),
+        BeforeValidator(_to_tuple),
         Field(max_length=MOST_APART, description="Frozen datasets (ds-…) to share nothing with."),
     ] = ()
     apart_by: Annotated[ApartBy, Field(description="What is not shared with them.")] = "environment"
@@ -94,7 +94,7 @@ class SelectionIn(BodyIn):
     reasoning: bool = True
     mask_history: Annotated[bool, Field(description="One row a turn, of which that turn alone is learnt.")] = False
     least_reward: Share = 1.0
-    actions: Annotated[ActionRange, BeforeValidator(_as_tuple)] = None
+    actions: Annotated[ActionRange, BeforeValidator(_to_tuple)] = None
 
 
 class DatasetSplitIn(BodyIn):
@@ -129,8 +129,8 @@ class DatasetIn(BodyIn):
     dry_run: Annotated[bool, Field(description="Say what it would come to, and store nothing.")] = False
 
     def choice(self) -> DatasetSelection:
-        """Raises InputError, which names the field."""
-        return choice_of((self.selection or SelectionIn()).model_dump())
+        """Return the selection. Raises InputError, which names the field."""
+        return parse_selection((self.selection or SelectionIn()).model_dump())
 
 
 class DatasetQuery(PageQuery):

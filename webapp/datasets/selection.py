@@ -30,10 +30,10 @@ from synthesis.tasks.trajectory_filters import FilterSettings
 from training.config import SettingName
 from training.dataset import ApartBy, DatasetKind
 from webapp.scenarios.models import Task
-from webapp.scenarios.withheld.filters import WithheldName, withheld_filter
-from webapp.taxonomy.former import present_node
+from webapp.scenarios.withheld.filters import WithheldName, build_withheld_filter
+from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Node
-from webapp.taxonomy.queries import subtree
+from webapp.taxonomy.queries import select_subtree
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.totals import SCORED
 
@@ -76,19 +76,19 @@ class Likeness(Frozen):
 
 
 class DatasetSelection(Frozen):
-    """A filter of tasks or trajectories. What is not named does not narrow; `category` is a label with all below it.
+    """A filter of tasks or trajectories. A field that is not set does not narrow; `category` is a label with all below
+    it.
 
     `verifier` is the kind of a task's verifier, `withheld` what tasks withhold from their attempts (`any`, `none`,
-    `tool`, `parameter`).
-    `approval` is the review state of the revision: of a task its current one, of a trajectory the one that it was made
-    at. Of the environments that are found, `likeness` keeps half, and `environment_count` so many, drawn by
-    `environment_seed`: a larger number holds all that a smaller one does (EnvScaler 5.4). `apart_from` are datasets
-    that share no environment, or no behaviour, with this one.
+    `tool`, `parameter`). `approval` is the review state of the revision: of a task its current one, of a trajectory the
+    one that it was made at. Of the environments that are found, `likeness` keeps half, and `environment_count` so many,
+    drawn by `environment_seed`: a larger number holds all that a smaller one does (EnvScaler 5.4). `apart_from` are
+    datasets that share no environment, or no behaviour, with this one.
 
     `pass_low` to `pass_high` is the share of solved among the judged attempts that are here at a task's current
-    revision, of policies whose name begins with `policy`, where there are at least `attempts` of them. Of tasks,
-    `setting` says how they are to be attempted; of trajectories, how they were. The last ones are for trajectories:
-    `low` to `high` is their reward, and what the export for training asks as well.
+    revision, of policies whose name begins with `policy`, if there are at least `attempts` of them. Of tasks, `setting`
+    says how they are to be attempted; of trajectories, how they were. The last ones are for trajectories: `low` to
+    `high` is their reward, followed by the settings of the export for training.
     """
 
     kind: DatasetKind = "tasks"
@@ -128,17 +128,17 @@ class DatasetSelection(Frozen):
         return self
 
     def chosen(self) -> dict[str, Any]:
-        """What differs from choosing all, as JSON."""
+        """Return what differs from choosing all, as JSON."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
     @property
     def by_attempts(self) -> bool:
-        """Whether tasks are chosen by how attempts at them went."""
+        """True if tasks are chosen by the results of attempts at them."""
         return self.pass_low is not None or self.pass_high is not None or bool(self.attempts)
 
     @property
     def samples_environments(self) -> bool:
-        """Whether some of the environments that it finds are drawn."""
+        """True if some of the environments that it finds are drawn."""
         return self.likeness is not None or self.environment_count is not None
 
     @property
@@ -150,8 +150,8 @@ class DatasetSelection(Frozen):
         return FilterSettings(least_reward=self.least_reward, action_range=self.actions)
 
 
-def choice_of(values: dict[str, Any]) -> DatasetSelection:
-    """A choice out of values by field. Raises InputError, which names the field."""
+def parse_selection(values: dict[str, Any]) -> DatasetSelection:
+    """Return a selection from values by field. Raises InputError, which names the field."""
     try:
         return DatasetSelection.model_validate(values)
     except ValidationError as error:
@@ -161,41 +161,42 @@ def choice_of(values: dict[str, Any]) -> DatasetSelection:
         raise InputError(f"selection.{place}: {why}" if place else f"selection.{why}") from None
 
 
-def tasks_of(choice: DatasetSelection, within: Sequence[int] | None = None) -> QuerySet[Task]:
-    """The tasks that a choice of tasks finds, of the environments that were drawn (`within`) where some were."""
+def select_tasks(choice: DatasetSelection, within: Sequence[int] | None = None) -> QuerySet[Task]:
+    """Return the tasks that a choice of tasks finds, of the environments that were drawn (`within`) if some were."""
     rows = Task.objects.all()
     if within is not None:
-        rows = rows.filter(environment__in=_each_of(within))
+        rows = rows.filter(environment__in=_unnest_ids(within))
     if choice.approval:
         rows = rows.filter(review_state=choice.approval)
     if choice.verifier:
         rows = rows.filter(verifier_kind=choice.verifier)
     if choice.withheld:
-        rows = rows.filter(withheld_filter(choice.withheld))
+        rows = rows.filter(build_withheld_filter(choice.withheld))
     if choice.source:
         rows = rows.filter(source=choice.source)
     if choice.category is not None:
-        rows = rows.filter(environment__node__in=_below(choice.category))
+        rows = rows.filter(environment__node__in=_nodes_below(choice.category))
     if choice.environments:
         rows = rows.filter(environment__in=choice.environments)
-    return _by_attempts(_audited(rows, choice), choice)
+    return _filter_by_attempts(_filter_by_audit(rows, choice), choice)
 
 
-def trajectories_of(choice: DatasetSelection, within: Sequence[int] | None = None) -> QuerySet[Trajectory]:
-    """The trajectories that a choice of them finds, before they are looked at one by one; `within` as `tasks_of`."""
+def select_trajectories(choice: DatasetSelection, within: Sequence[int] | None = None) -> QuerySet[Trajectory]:
+    """Return the trajectories that a choice of them finds, before they are checked one by one; `within` as in
+    `select_tasks`."""
     rows = Trajectory.objects.filter(live=False)
     if within is not None:
-        rows = rows.filter(environment__in=_each_of(within))
+        rows = rows.filter(environment__in=_unnest_ids(within))
     if choice.approval:
         rows = rows.filter(revision__review_state=choice.approval)
     if choice.verifier:
         rows = rows.filter(revision__verifier_kind=choice.verifier)
     if choice.withheld:
-        rows = rows.filter(withheld_filter(choice.withheld, "task__"))
+        rows = rows.filter(build_withheld_filter(choice.withheld, "task__"))
     if choice.source:
         rows = rows.filter(source=choice.source)
     if choice.category is not None:
-        rows = rows.filter(environment__node__in=_below(choice.category))
+        rows = rows.filter(environment__node__in=_nodes_below(choice.category))
     if choice.environments:
         rows = rows.filter(environment__in=choice.environments)
     if choice.setting:
@@ -209,37 +210,40 @@ def trajectories_of(choice: DatasetSelection, within: Sequence[int] | None = Non
     if choice.high is not None:
         rows = rows.filter(reward__lte=choice.high)
     if choice.audit or choice.by_attempts:
-        fitting = _by_attempts(_audited(Task.objects.filter(pk=OuterRef("task_id")), choice), choice)
+        fitting = _filter_by_attempts(_filter_by_audit(Task.objects.filter(pk=OuterRef("task_id")), choice), choice)
         rows = rows.filter(Exists(fitting))
     return rows
 
 
-def _each_of(pks: Sequence[int]) -> Func:
-    """As one parameter: a hundred thousand of them are too many."""
+def _unnest_ids(pks: Sequence[int]) -> Func:
+    """Return keys as one parameter: a hundred thousand parameters are too many for a query."""
     listed = Value(list(pks), output_field=ArrayField(BigIntegerField()))
     return Func(listed, template="SELECT unnest(%(expressions)s)", output_field=BigIntegerField())
 
 
-def _below(category: int) -> QuerySet[Node, Any]:
-    node = present_node(category)
-    return subtree(node) if node else Node.objects.none().values("pk")
+def _nodes_below(category: int) -> QuerySet[Node, Any]:
+    node = find_present_node(category)
+    return select_subtree(node) if node else Node.objects.none().values("pk")
 
 
-def _audited(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
+def _filter_by_audit(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
     if not choice.audit:
         return rows
     return rows.filter(audit_state="" if choice.audit == "none" else choice.audit)
 
 
-def _by_attempts(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
-    """Attempts that nobody could judge (their reward is missing) are none, but for those that a program ended."""
+def _filter_by_attempts(rows: QuerySet[Task], choice: DatasetSelection) -> QuerySet[Task]:
+    """Filter tasks by the results of their judged attempts.
+
+    Attempts without a reward were not judged and do not count, except those that a program ended.
+    """
     if not choice.by_attempts:
         return rows
     least = max(choice.attempts, 1)
-    judged = Trajectory.objects.filter(SCORED, task=OuterRef("pk"), revision=OuterRef("current"), live=False)
+    judged_attempts = Trajectory.objects.filter(SCORED, task=OuterRef("pk"), revision=OuterRef("current"), live=False)
     if choice.policy:
-        judged = judged.filter(policy__startswith=choice.policy)
-    grouped = judged.order_by().values("task")
+        judged_attempts = judged_attempts.filter(policy__startswith=choice.policy)
+    grouped = judged_attempts.order_by().values("task")
     solved = Avg(Case(When(outcome="solved", then=Value(1.0)), default=Value(0.0), output_field=FloatField()))
     rows = rows.filter(trajectory_count__gte=least).annotate(
         judged=Subquery(grouped.annotate(number=Count("pk")).values("number")),

@@ -8,17 +8,17 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from training.dataset import Split
-from webapp.accounts.services import audit
-from webapp.datasets.choice.resolved import require_known
-from webapp.datasets.choice.words import title_of
-from webapp.datasets.file_uploads import first_problem
+from webapp.accounts.services import write_audit_entry
+from webapp.datasets.choice.resolved import require_existing_sets
+from webapp.datasets.choice.words import build_selection_title
+from webapp.datasets.file_uploads import format_first_problem
 from webapp.datasets.freeze_job import KIND
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.datasets.selection import DatasetSelection
 from webapp.errors import Conflict
-from webapp.jobs.services import create
+from webapp.jobs.services import enqueue_job
 
 WHOLE = Split(test_share=0)
 """All to learn from: how a file is split that a job names."""
@@ -36,33 +36,39 @@ def create_dataset(
 
     Raises InputError, which names the field: a dataset that the choice names is not frozen.
     """
-    require_known(choice)
-    named = clean(name).strip()[:200] or title_of(choice)
-    row = Dataset(name=named, kind=choice.kind, selection=choice.model_dump(mode="json"))
-    row.licence = clean(licence).strip()[:100]
-    return _create(user, row, split)
+    require_existing_sets(choice)
+    dataset_name = clean_text(name).strip()[:200] or build_selection_title(choice)
+    row = Dataset(name=dataset_name, kind=choice.kind, selection=choice.model_dump(mode="json"))
+    row.licence = clean_text(licence).strip()[:100]
+    return _queue_dataset(user, row, split)
 
 
-def uploaded(user: Any, file: StoredFile, split: Split = WHOLE, name: str = "", licence: str = "") -> Dataset:
-    """The dataset of an uploaded file, split so; frozen once. Raises InputError: the file cannot be used."""
+def create_file_dataset(
+    user: Any, file: StoredFile, split: Split = WHOLE, name: str = "", licence: str = ""
+) -> Dataset:
+    """Return the dataset of an uploaded file with this split; it is frozen once. Raises InputError: the file cannot
+    be used."""
     require_usable(file)
     with transaction.atomic():
+        # The lock gives two jobs that name the file at once the same dataset.
         StoredFile.objects.select_for_update(no_key=True).get(pk=file.pk)
-        made = file.datasets.filter(archived=False).exclude(state=DatasetState.FAILED).order_by("pk")
-        if same := [dataset for dataset in made if Split.model_validate(dataset.split) == split]:
+        existing = file.datasets.filter(archived=False).exclude(state=DatasetState.FAILED).order_by("pk")
+        if same := [dataset for dataset in existing if Split.model_validate(dataset.split) == split]:
             return same[0]
-        named = clean(name).strip()[:200] or file.filename
-        row = Dataset(name=named, kind=file.kind, source="file", file=file, licence=clean(licence).strip()[:100])
-        return _create(user, row, split)
+        dataset_name = clean_text(name).strip()[:200] or file.filename
+        row = Dataset(
+            name=dataset_name, kind=file.kind, source="file", file=file, licence=clean_text(licence).strip()[:100]
+        )
+        return _queue_dataset(user, row, split)
 
 
 def require_usable(file: StoredFile) -> None:
-    """Raises InputError with what is wrong with an uploaded file. One that is still being checked may be named: the
+    """Raise InputError with what is wrong with an uploaded file. One that is still being checked may be named: the
     job reads its lines again."""
     if file.deleted_at is not None:
         raise InputError(f"The file {file.public_id} was deleted. Upload it again.")
     if file.state == FileState.ERROR:
-        raise InputError(f"The file {file.public_id} has problems: {first_problem(file.report)}")
+        raise InputError(f"The file {file.public_id} has problems: {format_first_problem(file.report)}")
     if file.state == FileState.UPLOADED and file.leave_out:
         raise InputError(
             f"The file {file.public_id} is still being checked, and lines may be left out of it. Try again when its "
@@ -71,19 +77,19 @@ def require_usable(file: StoredFile) -> None:
 
 
 @transaction.atomic
-def _create(user: Any, dataset: Dataset, split: Split) -> Dataset:
+def _queue_dataset(user: Any, dataset: Dataset, split: Split) -> Dataset:
     dataset.split = split.model_dump(mode="json")
     dataset.created_by = user
     dataset.save()
     title, subject = f"Freeze dataset {dataset.name}", f"dataset:{dataset.pk}"
-    dataset.job = create(KIND, title, {"dataset": dataset.pk}, user, subject=subject)
+    dataset.job = enqueue_job(KIND, title, {"dataset": dataset.pk}, user, subject=subject)
     dataset.save(update_fields=["job"])
-    audit(user, "dataset.create", dataset, kind=dataset.kind, source=dataset.source, split=dataset.split)
+    write_audit_entry(user, "dataset.create", dataset, kind=dataset.kind, source=dataset.source, split=dataset.split)
     return dataset
 
 
-def dataset_of(ident: str, user: Any) -> Dataset:
-    """The dataset that a job names: `ds-…`, or `file-…`, which becomes one. It may still be freezing.
+def get_dataset_for_job(ident: str, user: Any) -> Dataset:
+    """Return the dataset that a job names: `ds-…`, or `file-…`, which becomes one. It may still be freezing.
 
     Raises InputError: there is none, it failed, or it is archived.
     """
@@ -91,7 +97,7 @@ def dataset_of(ident: str, user: Any) -> Dataset:
         file = StoredFile.objects.filter(public_id=ident, deleted_at=None).first()
         if file is None:
             raise InputError(f"There is no file {ident[:60]!r}. Upload it, or name a dataset (ds-…).")
-        return uploaded(user, file)
+        return create_file_dataset(user, file)
     dataset = Dataset.objects.filter(public_id=ident).first()
     if dataset is None:
         raise InputError(f"There is no dataset {ident[:60]!r}. Name one that is listed (ds-…), or a file (file-…).")
@@ -103,17 +109,17 @@ def dataset_of(ident: str, user: Any) -> Dataset:
 
 
 @transaction.atomic
-def archive(user: Any, dataset: Dataset) -> Dataset:
-    """Take it out of the lists; its files stay, because results name them. Raises Conflict: an open job uses it, or
-    it is being frozen."""
+def archive_dataset(user: Any, dataset: Dataset) -> Dataset:
+    """Take a dataset out of the lists; its files stay, because results name them. Raises Conflict: an open job uses
+    it, or it is being frozen."""
     row = Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
-    if reason := held([row]).get(row.pk):
+    if reason := find_archive_obstacles([row]).get(row.pk):
         raise Conflict(reason)
     return _set_archived(user, row, True)
 
 
-def held(rows: Sequence[Dataset]) -> dict[int, str]:
-    """Of some datasets those that cannot be archived yet, by their keys, and why; one query for each holder."""
+def find_archive_obstacles(rows: Sequence[Dataset]) -> dict[int, str]:
+    """Return the datasets that cannot be archived yet, by their keys, and why; one query for each holder."""
     reasons = {row.pk: FREEZING for row in rows if row.state == DatasetState.FREEZING}
     for holder in HOLDERS.values():
         reasons |= holder([row.pk for row in rows])
@@ -121,7 +127,7 @@ def held(rows: Sequence[Dataset]) -> dict[int, str]:
 
 
 @transaction.atomic
-def restore(user: Any, dataset: Dataset) -> Dataset:
+def restore_dataset(user: Any, dataset: Dataset) -> Dataset:
     """Take a dataset back into the lists."""
     return _set_archived(user, Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk), False)
 
@@ -130,5 +136,5 @@ def _set_archived(user: Any, row: Dataset, archived: bool) -> Dataset:
     if row.archived != archived:
         row.archived = archived
         row.save(update_fields=["archived"])
-        audit(user, "dataset.archive" if archived else "dataset.restore", row)
+        write_audit_entry(user, "dataset.archive" if archived else "dataset.restore", row)
     return row

@@ -39,47 +39,48 @@ class DatasetFile(Frozen):
     sha256: str
 
 
-def files_of(dataset: Dataset) -> list[DatasetFile]:
-    """Files of a frozen dataset. Raises Conflict where it is not ready."""
-    manifest = manifest_of(dataset)
+def list_dataset_files(dataset: Dataset) -> list[DatasetFile]:
+    """Return the files of a frozen dataset. Raises Conflict if it is not ready."""
+    manifest = get_manifest(dataset)
     with open_file(dataset, "manifest.json") as file:
-        written = file.read()
+        manifest_bytes = file.read()
     sides = [
         DatasetFile(path=f"{side}.jsonl", bytes=told.bytes, sha256=told.sha256)
         for side, told in (("train", manifest.train), ("test", manifest.test))
     ]
-    digest = hashlib.sha256(written).hexdigest()
-    return [*sides, DatasetFile(path="manifest.json", bytes=len(written), sha256=digest)]
+    digest = hashlib.sha256(manifest_bytes).hexdigest()
+    return [*sides, DatasetFile(path="manifest.json", bytes=len(manifest_bytes), sha256=digest)]
 
 
-def manifest_of(dataset: Dataset) -> Manifest:
-    """Manifest of a frozen dataset. Raises Conflict where it is not ready."""
+def get_manifest(dataset: Dataset) -> Manifest:
+    """Return the manifest of a frozen dataset. Raises Conflict if it is not ready."""
     if dataset.state != DatasetState.READY:
         raise Conflict(f"The dataset {dataset.public_id} is not ready: it is {dataset.get_state_display().lower()}.")
     return Manifest.model_validate(dataset.manifest)
 
 
-def sentence_of(dataset: Dataset) -> str:
-    """The sentence that stands beside every result on a dataset; empty while it is not ready."""
-    return manifest_of(dataset).sentence if dataset.state == DatasetState.READY and dataset.manifest else ""
+def get_sentence(dataset: Dataset) -> str:
+    """Return the sentence that is shown with every result on a dataset; empty while it is not ready."""
+    return get_manifest(dataset).sentence if dataset.state == DatasetState.READY and dataset.manifest else ""
 
 
 def stored_name(dataset: Dataset, name: str) -> str:
-    """The name of a dataset's file in the file store. Raises NotFound; Conflict where it is not ready."""
-    manifest_of(dataset)
+    """Return the name of a dataset's file in the file store. Raises NotFound; Conflict if it is not ready."""
+    get_manifest(dataset)
     if name not in NAMES:
         raise NotFound(f"A dataset has no file {name[:80]!r}. It has {', '.join(NAMES)}.")
     return f"{dataset.stored}/{name}"
 
 
 def index_name(dataset: Dataset, side: SideName) -> str:
-    """The name of the index of a side (`row_index.py`) in the file store. Raises Conflict: the dataset is not ready."""
-    manifest_of(dataset)
+    """Return the name of the index of a side (`row_index.py`) in the file store. Raises Conflict: the dataset is not
+    ready."""
+    get_manifest(dataset)
     return f"{dataset.stored}/{INDEX_FILES[side]}"
 
 
 def open_file(dataset: Dataset, name: str) -> File[bytes]:
-    """A dataset's file, opened as a stream. Raises NotFound; Conflict: it is not ready, or gone."""
+    """Open a dataset's file as a stream. Raises NotFound; Conflict: it is not ready, or gone."""
     try:
         return default_storage.open(stored_name(dataset, name), "rb")
     except (FileNotFoundError, SuspiciousFileOperation) as error:
@@ -89,7 +90,7 @@ def open_file(dataset: Dataset, name: str) -> File[bytes]:
 
 
 def read_rows(dataset: Dataset, side: SideName, first: int = 0) -> Iterator[Row]:
-    """The rows of a side from the one with this number (the first is 0) on. Raises InputError, FormatError."""
+    """Yield the rows of a side from the one with this number (the first is 0) on. Raises InputError, FormatError."""
     with open_file(dataset, f"{side}.jsonl") as file:
         for number, line in enumerate(iter(lambda: file.readline(LINE_BYTES + 1), b"")):
             if number < first:
@@ -101,23 +102,23 @@ def read_rows(dataset: Dataset, side: SideName, first: int = 0) -> Iterator[Row]
 
 
 @contextmanager
-def folder_of(dataset: Dataset) -> Iterator[Path]:
-    """Its files as a folder that `training.dataset` reads: the stored one where files lie on disk, else a copy that is
-    gone afterwards."""
+def open_folder(dataset: Dataset) -> Iterator[Path]:
+    """Yield a dataset's files as a folder that `training.dataset` reads: the stored one if files are on disk, else a
+    temporary copy."""
     try:
         place = Path(default_storage.path(stored_name(dataset, MANIFEST)))
     except NotImplementedError:
         with tempfile.TemporaryDirectory() as copy:
             for name in NAMES:
                 with open_file(dataset, name) as file, (Path(copy) / name).open("wb") as target:
-                    _copied(file, target)
+                    _copy_pieces(file, target)
             yield Path(copy)
         return
     yield place.parent
 
 
-def keep_folder(folder: Path, stored: str) -> None:
-    """Put a frozen folder into the file store. What an attempt before left under this name is replaced."""
+def store_folder(folder: Path, stored: str) -> None:
+    """Put a frozen folder into the file store. Files that an earlier attempt left under this name are replaced."""
     drop_folder(stored)
     for name in (*NAMES, *BESIDE):
         if (folder / name).exists():
@@ -127,14 +128,14 @@ def keep_folder(folder: Path, stored: str) -> None:
 
 def drop_folder(stored: str) -> None:
     for name in (*NAMES, *BESIDE):
-        drop(f"{stored}/{name}")
+        drop_file(f"{stored}/{name}")
 
 
-def drop(name: str) -> None:
+def drop_file(name: str) -> None:
     if default_storage.exists(name):
         default_storage.delete(name)
 
 
-def _copied(source: File[bytes], target: IO[bytes]) -> Any:
+def _copy_pieces(source: File[bytes], target: IO[bytes]) -> Any:
     while piece := source.read(PIECE):
         target.write(piece)

@@ -1,5 +1,6 @@
-"""Edits: a change of a program or a task that a person drafts, what it would do, and how it is saved.
+"""Edits: a change of a program or a task that a person drafts, its effects, and its saving.
 
-A draft (`models.Edit`) stands on one version or revision. `proposals` says what it would make of it, `case_runs` runs
-the cases of a tool on it, `forecasts` works out what saving would do, and `saved_edit` does it.
+A draft (`models.Edit`) is based on one version or revision. `proposals` builds the result of a draft, `draft_problems`
+lists what keeps it from being saved, `case_runs` runs the cases of a tool on it, `forecasts` computes the effects of
+saving, and `saved_edit` saves it.
 """

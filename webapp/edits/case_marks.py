@@ -1,15 +1,15 @@
-"""Marks on a desk's cases after a run on the draft: what became of each, counted at its group, and what broke."""
+"""Marks on a desk's cases after a run on the draft: the result of each, counted in its group, and the broken ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from webapp.edits.case_runs import CaseRun, CaseRuns, assessment_of
+from webapp.edits.case_runs import CaseRun, CaseRuns, find_assessment
 from webapp.edits.models import Edit
-from webapp.environments.case_groups import group_of
+from webapp.environments.case_groups import get_case_group
 from webapp.environments.models import ToolCase
-from webapp.review.tools.tool_desk import desk_cases
+from webapp.review.tools.tool_desk import list_desk_cases
 
 WORDS = {
     "→ ✓": "as expected now",
@@ -24,7 +24,7 @@ BROKEN_SHOWN = 30
 
 @dataclass(frozen=True)
 class CaseMark:
-    """What stands at a case of the desk; nothing where the last run left it out."""
+    """The mark at a case of the desk; empty if the last run left it out."""
 
     case: ToolCase
     run: CaseRun | None
@@ -36,7 +36,7 @@ class CaseMark:
 
 @dataclass(frozen=True)
 class GroupMark:
-    """What stands at a group: how many of its cases came out how; empty where none of them was run."""
+    """The mark at a group: the results of its cases, counted; empty if none of them was run."""
 
     code: str
     words: str
@@ -45,7 +45,8 @@ class GroupMark:
 
 @dataclass(frozen=True)
 class DeskMarks:
-    """`broken` are the first of the `broken_count` cases that passed before and are not as expected any more."""
+    """Marks of a desk. `broken` are the first of the `broken_count` cases that passed before and are no longer as
+    expected."""
 
     cases: list[CaseMark]
     groups: list[GroupMark]
@@ -53,28 +54,28 @@ class DeskMarks:
     broken_count: int
 
 
-def desk_marks(edit: Edit, assessment_pk: int, results: CaseRuns | None) -> DeskMarks | None:
-    """The marks of one run for the desk that shows this assessment's cases; all are taken away without a run.
+def build_desk_marks(edit: Edit, assessment_pk: int, results: CaseRuns | None) -> DeskMarks | None:
+    """Return the marks of one run for the desk that shows this assessment's cases; without a run all marks are empty.
 
-    None where the tool was assessed anew since, so that the desk shows other cases.
+    None if the tool was assessed anew since, so that the desk shows other cases.
     """
-    newest = assessment_of(edit.version)
+    newest = find_assessment(edit.version)
     if newest is None or newest.pk != assessment_pk:
         return None
     runs = results.runs if results is not None else ()
     run_of = {run.case.pk: run for run in runs}
-    cases = [CaseMark(case, run_of.get(case.pk)) for case in desk_cases(newest, edit.tool)]
+    cases = [CaseMark(case, run_of.get(case.pk)) for case in list_desk_cases(newest, edit.tool)]
     groups: dict[str, list[CaseMark]] = {}
     for mark in cases:
-        groups.setdefault(group_of(mark.case), []).append(mark)
+        groups.setdefault(get_case_group(mark.case), []).append(mark)
     broken = [run for run in runs if run.case.verdict == "pass" and run.sign == "→ ✕"]
-    counted = [_group(code, marks) for code, marks in groups.items()]
+    counted = [_build_group_mark(code, marks) for code, marks in groups.items()]
     return DeskMarks(cases, counted, broken[:BROKEN_SHOWN], len(broken))
 
 
-def _group(code: str, marks: Sequence[CaseMark]) -> GroupMark:
+def _build_group_mark(code: str, marks: Sequence[CaseMark]) -> GroupMark:
     signs = [mark.run.sign if mark.run is not None else "…" for mark in marks]
     if not any(mark.run is not None for mark in marks):
         return GroupMark(code, "", "")
-    told = [f"{signs.count(sign):,} {words}" for sign, words in WORDS.items() if sign in signs]
-    return GroupMark(code, ", ".join(told), "good" if set(signs) == {"→ ✓"} else "")
+    phrases = [f"{signs.count(sign):,} {words}" for sign, words in WORDS.items() if sign in signs]
+    return GroupMark(code, ", ".join(phrases), "good" if set(signs) == {"→ ✓"} else "")

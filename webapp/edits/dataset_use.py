@@ -1,4 +1,4 @@
-"""Frozen datasets, and the training jobs on them, that hold tasks or attempts which an edit touches."""
+"""Frozen datasets, and training jobs on them, with tasks or attempts that an edit affects."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ HEAD = 400
 _ID = re.compile(rb'"id": "(revision|trajectory):(\d{1,18})[":]')
 
 
-def datasets_on(tasks: Collection[int]) -> dict[str, Any]:
-    """`{found, not_looked_at}`: each dataset with its rows of these tasks, and its training jobs, newest first.
+def find_affected_datasets(tasks: Collection[int]) -> dict[str, Any]:
+    """Return `{found, not_looked_at}`: each dataset with its number of rows of these tasks, and its training jobs,
+    newest first.
 
-    A dataset that was uploaded holds rows of its uploader, and stands on nothing here.
+    An uploaded dataset holds rows of its uploader, and depends on no task here.
     """
     revisions = set(TaskRevision.objects.filter(task__in=tasks).values_list("pk", flat=True))
     runs = set(Trajectory.objects.filter(task__in=tasks).values_list("pk", flat=True))
     rows = Dataset.objects.filter(state=DatasetState.READY, source="selection").order_by("-id")
-    found, left, room = [], 0, MOST_BYTES
+    using_datasets, not_looked_at, room = [], 0, MOST_BYTES
     for number, dataset in enumerate(rows.defer("selection", "tokens").iterator(chunk_size=50)):
         if number >= MOST_DATASETS or dataset.bytes > room:
-            left += 1
+            not_looked_at += 1
             continue
         room -= dataset.bytes
-        touched = _touched(dataset, revisions, runs)
+        touched = _count_touched_rows(dataset, revisions, runs)
         if touched is None:
-            left += 1
+            not_looked_at += 1
         elif touched:
-            found.append(_line(dataset, touched))
-    return {"found": found, "not_looked_at": left}
+            using_datasets.append(_describe_dataset(dataset, touched))
+    return {"found": using_datasets, "not_looked_at": not_looked_at}
 
 
-def _touched(dataset: Dataset, revisions: set[int], runs: set[int]) -> int | None:
-    """How many rows are of these; None where the files cannot be read."""
+def _count_touched_rows(dataset: Dataset, revisions: set[int], runs: set[int]) -> int | None:
+    """Count the rows that are of these revisions or attempts; None if the files cannot be read."""
     count = 0
     try:
         for side in ("train.jsonl", "test.jsonl"):
@@ -58,7 +59,7 @@ def _touched(dataset: Dataset, revisions: set[int], runs: set[int]) -> int | Non
     return count
 
 
-def _line(dataset: Dataset, touched: int) -> dict[str, Any]:
+def _describe_dataset(dataset: Dataset, touched: int) -> dict[str, Any]:
     jobs = TrainingJob.objects.filter(dataset=dataset).order_by("-id").values("public_id", "name", "state")
     return {
         "id": dataset.public_id,

@@ -1,4 +1,4 @@
-"""Bodies of drafts: what a person typed, cleaned and bounded, kept even where it cannot be saved yet."""
+"""Bodies of drafts: what a person typed, cleaned and bounded, kept even if it cannot be saved yet."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any, get_args
 from synthesis.contracts import Equality, ReferenceCall, State
 from synthesis.errors import FormatError, InputError, StateError
 from synthesis.formats.answer_form import MOST_FIELDS, read_form
-from synthesis.formats.criteria import criterion_line, read_criterion_line
-from synthesis.formats.values import clean
+from synthesis.formats.criteria import format_criterion_line, read_criterion_line
+from synthesis.formats.values import clean_text
 from synthesis.json_reader import MAX_DEPTH
 from synthesis.json_weight import is_shallow
 from synthesis.runtime.encoding import decode_state
 from synthesis.runtime.method_source import MOST_TOKENS
-from synthesis.syntax import token_count
+from synthesis.syntax import count_tokens
+from webapp.edits.draft_problems import find_form_problem
 from webapp.edits.models import Edit, EditKind
-from webapp.edits.proposals import find_form_problem, own_parts
+from webapp.edits.proposals import keep_changed_parts
 from webapp.edits.verifier_part import read_verifier_part
 from webapp.rest.types import MOST_LEVELS
-from webapp.scenarios.playground.argument_form import read_typed
+from webapp.scenarios.playground.argument_form import parse_typed_json
 from webapp.scenarios.states import store_state
 
 WHY_CHARS = 2_000
@@ -43,52 +44,52 @@ STATE_MEMORY = 24 << 20
 """Bytes that it may take about once it is read: the site holds it several times to keep and to compare it."""
 
 
-def program_body(body: Mapping[str, Any]) -> dict[str, Any]:
-    """`{source}` or `{tool_source}`. Raises InputError: neither, or too long."""
+def read_program_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `{source}` or `{tool_source}`. Raises InputError if there is neither, or it is too long."""
     name = next((name for name in ("tool_source", "source") if name in body), None)
     if name is None:
         raise InputError("Send the source of the program, or of the tool.")
-    text = _text(body[name], SOURCE_CHARS, "The source").replace("\r\n", "\n")
+    text = _read_text(body[name], SOURCE_CHARS, "The source").replace("\r\n", "\n")
     if not text.strip():
         raise InputError("The source is empty. Drop the edit to leave it as it was.")
-    if token_count(text) > MOST_TOKENS:
+    if count_tokens(text) > MOST_TOKENS:
         raise InputError(f"The source may have {MOST_TOKENS:,} words and signs; a larger program goes in by an import.")
     return {name: text}
 
 
-def task_body(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a task that are given, each read. Raises InputError: which part, and what is wrong with it."""
-    kept: dict[str, Any] = {}
+def read_task_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given parts of a task, each read. Raises InputError with the part and its fault."""
+    parts: dict[str, Any] = {}
     if "title" in body:
-        kept["title"] = _needed(body["title"], TITLE_CHARS, "The title")
+        parts["title"] = _read_required_text(body["title"], TITLE_CHARS, "The title")
     if "instruction" in body:
-        kept["instruction"] = _needed(body["instruction"], INSTRUCTION_CHARS, "The instruction")
+        parts["instruction"] = _read_required_text(body["instruction"], INSTRUCTION_CHARS, "The instruction")
     if "checks" in body:
-        kept["checks"] = _checks(body["checks"])
+        parts["checks"] = _read_checks(body["checks"])
     if "criteria" in body:
-        kept["criteria"] = [_criterion(text) for text in _listed(body["criteria"], "criteria")]
+        parts["criteria"] = [_read_criterion(text) for text in _require_list(body["criteria"], "criteria")]
     if "verifier" in body:
-        kept["verifier"] = read_verifier_part(body["verifier"])
+        parts["verifier"] = read_verifier_part(body["verifier"])
     if "equality" in body:
         if body["equality"] not in get_args(Equality):
             raise InputError("An end state is compared with the golden one by `roles` or `plain`.")
-        kept["equality"] = body["equality"]
+        parts["equality"] = body["equality"]
     if "answer_form" in body:
         form = read_form({"answer_form": body["answer_form"]}, "")
-        kept["answer_form"] = [field.model_dump(mode="json", exclude_defaults=True) for field in form]
+        parts["answer_form"] = [field.model_dump(mode="json", exclude_defaults=True) for field in form]
     if "expected_answer" in body:
-        kept["expected_answer"] = _expected(body["expected_answer"])
+        parts["expected_answer"] = _read_expected_answer(body["expected_answer"])
     if "reference" in body:
-        kept["reference"] = None if body["reference"] is None else _reference(body["reference"])
-    return kept
+        parts["reference"] = None if body["reference"] is None else _read_reference(body["reference"])
+    return parts
 
 
 def read_calls(text: str) -> list[Any]:
-    """Calls as a person types them, a JSON list of `{tool, arguments}`. Raises InputError."""
+    """Parse calls as a person types them, a JSON list of `{tool, arguments}`. Raises InputError."""
     if len(text) > CALLS_CHARS:
         raise InputError(f"The reference's calls may have {CALLS_CHARS:,} characters.")
     try:
-        calls = read_typed(text.strip() or "[]")
+        calls = parse_typed_json(text.strip() or "[]")
     except FormatError as error:
         raise InputError(f"The reference's calls: {error}.") from error
     if not isinstance(calls, list):
@@ -97,11 +98,11 @@ def read_calls(text: str) -> list[Any]:
 
 
 def read_state(text: str) -> State:
-    """An encoded state as a person types it. Raises InputError: where it is no JSON, or no state."""
+    """Parse an encoded state as a person types it. Raises InputError if it is no JSON, or no state."""
     if len(text) > STATE_CHARS:
         raise InputError(f"A state that is typed may have {STATE_CHARS:,} characters; import a larger one.")
     try:
-        value = read_typed(text, MOST_LEVELS, STATE_MEMORY)
+        value = parse_typed_json(text, MOST_LEVELS, STATE_MEMORY)
     except FormatError as error:
         raise InputError(f"The initial state: {error}.") from error
     if not isinstance(value, dict):
@@ -111,33 +112,35 @@ def read_state(text: str) -> State:
 
 
 def check_state(value: State) -> None:
-    """Raises InputError: an encoded state that cannot be read."""
+    """Raise InputError if an encoded state cannot be read."""
     try:
         decode_state(value)
     except (StateError, InputError, ValueError, TypeError) as error:
         raise InputError(f"The initial state cannot be read: {error}") from error
 
 
-def _criterion(value: Any) -> str:
-    return criterion_line(read_criterion_line(_needed(value, LABEL_CHARS, "A criterion")))
+def _read_criterion(value: Any) -> str:
+    return format_criterion_line(read_criterion_line(_read_required_text(value, LABEL_CHARS, "A criterion")))
 
 
-def _checks(value: Any) -> list[dict[str, str]]:
-    listed = _listed(value, "checks")
+def _read_checks(value: Any) -> list[dict[str, str]]:
+    listed = _require_list(value, "checks")
     if len(listed) > MOST_CHECKS:
         raise InputError(f"A task has at most {MOST_CHECKS} checks; here are {len(listed)}.")
-    kept = []
-    for number, one in enumerate(listed, 1):
-        if not isinstance(one, Mapping):
+    read_checks = []
+    for number, check in enumerate(listed, 1):
+        if not isinstance(check, Mapping):
             raise InputError(f"Check {number} has a label and a source.")
-        label = _text(one.get("label", ""), LABEL_CHARS, f"The label of check {number}").strip()
-        source = _needed(one.get("source", ""), CHECK_CHARS, f"The source of check {number}").replace("\r\n", "\n")
-        kept.append({"label": label, "source": source})
-    return kept
+        label = _read_text(check.get("label", ""), LABEL_CHARS, f"The label of check {number}").strip()
+        source = _read_required_text(check.get("source", ""), CHECK_CHARS, f"The source of check {number}").replace(
+            "\r\n", "\n"
+        )
+        read_checks.append({"label": label, "source": source})
+    return read_checks
 
 
-def _expected(value: Any) -> dict[str, Any]:
-    """Whether the values fit the answer form is seen where both are known."""
+def _read_expected_answer(value: Any) -> dict[str, Any]:
+    """Return the expected values; whether they fit the answer form is checked once both are known."""
     if not isinstance(value, Mapping) or len(value) > MOST_FIELDS:
         raise InputError("The expected answer is an object: the expected value by the name of its field.")
     if not is_shallow(dict(value), MAX_DEPTH) or len(json.dumps(value)) > EXPECTED_CHARS:
@@ -145,10 +148,10 @@ def _expected(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _reference(value: Any) -> dict[str, Any]:
+def _read_reference(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError("The reference has calls and an answer.")
-    listed = _listed(value.get("calls", []), "calls")
+    listed = _require_list(value.get("calls", []), "calls")
     if len(listed) > MOST_CALLS:
         raise InputError(f"A reference has at most {MOST_CALLS} calls.")
     calls = []
@@ -158,33 +161,33 @@ def _reference(value: Any) -> dict[str, Any]:
             raise InputError(f'Call {number} of the reference is {{"tool": "name", "arguments": {{…}}}}.')
         if not is_shallow(arguments, MAX_DEPTH):
             raise InputError(f"The arguments of call {number} are nested too deeply: {MAX_DEPTH} levels are allowed.")
-        calls.append(ReferenceCall(tool=clean(name)[:200], arguments=arguments).model_dump())
-    return {"calls": calls, "answer": _text(value.get("answer", ""), ANSWER_CHARS, "The answer")}
+        calls.append(ReferenceCall(tool=clean_text(name)[:200], arguments=arguments).model_dump())
+    return {"calls": calls, "answer": _read_text(value.get("answer", ""), ANSWER_CHARS, "The answer")}
 
 
-def _listed(value: Any, what: str) -> Sequence[Any]:
+def _require_list(value: Any, what: str) -> Sequence[Any]:
     if not isinstance(value, list | tuple):
         raise InputError(f"The {what} are a list.")
     return value
 
 
-def _text(value: Any, most: int, what: str) -> str:
+def _read_text(value: Any, most: int, what: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{what} is text.")
     if len(value) > most:
         raise InputError(f"{what} may have {most:,} characters; this one has {len(value):,}.")
-    return clean(value)
+    return clean_text(value)
 
 
-def _needed(value: Any, most: int, what: str) -> str:
-    text = _text(value, most, what)
+def _read_required_text(value: Any, most: int, what: str) -> str:
+    text = _read_text(value, most, what)
     if not text.strip():
         raise InputError(f"{what} is empty.")
     return text
 
 
 def is_kept_already(edit: Edit, body: dict[str, Any], state: State | None, why: str | None) -> bool:
-    """Whether the stored draft holds exactly this, as it does after the browser's Back button."""
+    """Return whether the stored draft holds exactly this, as it does after the browser's Back button."""
     typed = copy(edit)
     try:
         fill_draft(typed, body, state, why)
@@ -194,15 +197,15 @@ def is_kept_already(edit: Edit, body: dict[str, Any], state: State | None, why: 
 
 
 def fill_draft(edit: Edit, body: dict[str, Any], state: State | None, why: str | None) -> None:
-    """Put what was typed into a draft, without writing it. Raises InputError: a part of it."""
-    if why is not None and len(clean(why).strip()) > WHY_CHARS:
-        raise InputError(f"The reason has {len(clean(why).strip()):,} characters; at most {WHY_CHARS:,} are kept.")
-    kept = program_body(body) if edit.kind == EditKind.PROGRAM else task_body(body)
-    if edit.kind == EditKind.PROGRAM and edit.tool and "source" in kept:
+    """Fill a draft with what was typed, without writing it. Raises InputError with the faulty part."""
+    if why is not None and len(clean_text(why).strip()) > WHY_CHARS:
+        raise InputError(f"The reason has {len(clean_text(why).strip()):,} characters; at most {WHY_CHARS:,} are kept.")
+    read_body = read_program_body(body) if edit.kind == EditKind.PROGRAM else read_task_body(body)
+    if edit.kind == EditKind.PROGRAM and edit.tool and "source" in read_body:
         raise InputError("This draft is of one tool. Send `tool_source`, or edit the whole program.")
-    if edit.kind == EditKind.PROGRAM and not edit.tool and "tool_source" in kept:
+    if edit.kind == EditKind.PROGRAM and not edit.tool and "tool_source" in read_body:
         raise InputError("This draft is of the whole program. Send `source`.")
-    edit.body = kept if edit.kind == EditKind.PROGRAM else own_parts(edit, kept)
+    edit.body = read_body if edit.kind == EditKind.PROGRAM else keep_changed_parts(edit, read_body)
     problem = find_form_problem(edit) if edit.kind == EditKind.TASK else ""
     if problem:
         raise InputError(problem)
@@ -211,4 +214,4 @@ def fill_draft(edit: Edit, body: dict[str, Any], state: State | None, why: str |
         scenario = edit.revision.scenario if edit.revision else None
         edit.initial = None if scenario is not None and scenario.initial_id == stored.pk else stored
     if why is not None:
-        edit.why = clean(why).strip()
+        edit.why = clean_text(why).strip()

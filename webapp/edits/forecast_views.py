@@ -1,4 +1,4 @@
-"""Views of what saving an edit would do."""
+"""Views of the forecast of an edit."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.edits import services
 from webapp.edits.models import EditState
-from webapp.edits.page import edit_context, forecast_context
-from webapp.htmx import wants_fragment
+from webapp.edits.page import build_edit_context, build_forecast_context
+from webapp.htmx import render_fragment, wants_fragment
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def forecast(request: HttpRequest, pk: int) -> HttpResponse:
-    """What saving would do, worked out or on its way; the address is one to send to a colleague."""
+def show_forecast(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the forecast of saving, computed or in progress; its address can be sent to a colleague."""
     row = services.find_edit(pk)
-    context = edit_context(request.user, row)
-    found = context["forecast"]
-    if found is not None and found.state == "ready":
-        context |= forecast_context(found)
-    part = wants_fragment(request, "forecast")
-    return render(request, "edits/forecast_part.html" if part else "edits/forecast.html", context)
+    context = build_edit_context(request.user, row)
+    newest = context["forecast"]
+    if newest is not None and newest.state == "ready":
+        context |= build_forecast_context(newest)
+    if wants_fragment(request, "forecast"):
+        return render_fragment(request, "edits/forecast.html", context)
+    return render(request, "edits/forecast.html", context)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def work_out(request: HttpRequest, pk: int) -> HttpResponse:
-    """Work it out, again where what was worked out does not hold any more."""
+def start_forecast(request: HttpRequest, pk: int) -> HttpResponse:
+    """Compute the forecast, again if the last one is no longer valid."""
     try:
         row = services.find_edit(pk)
         if row.state != EditState.DRAFT:

@@ -1,4 +1,4 @@
-"""Forecasts: which tasks an edit touches, what their attempts would earn, which audits and approvals would change."""
+"""Forecasts: the tasks that an edit affects, the rewards of their attempts, and the changes of audits and approvals."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,61 +15,74 @@ from django.db import transaction
 
 from synthesis.contracts import Program
 from synthesis.errors import EnvariumError, InfrastructureError, SandboxUnavailable
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE
-from webapp.edits.dataset_use import datasets_on
+from webapp.edits.dataset_use import find_affected_datasets
 from webapp.edits.effects.golden_effects import remakes_golden
-from webapp.edits.effects.run_effects import RunEffect, attempts_left_out, effect, evidence
-from webapp.edits.effects.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
+from webapp.edits.effects.run_effects import RunEffect, compute_run_effect, count_left_out_attempts, list_evidence
+from webapp.edits.effects.task_effects import (
+    TaskEffect,
+    build_settings,
+    compute_task_audit,
+    decide_approval,
+    prepare_task,
+    select_judge,
+)
 from webapp.edits.models import Approval, Edit, EditKind, Forecast, ForecastRun, ForecastState, ForecastTask
-from webapp.edits.proposals import proposed_program, proposed_task, require_readable, touched_tasks
+from webapp.edits.proposals import propose_program, propose_task, require_readable, touched_tasks
 from webapp.environments.models import Finding
 from webapp.review.carry_over import is_decided
+from webapp.scenarios.audits.rubric_judge import SeparateJudge
 from webapp.scenarios.audits.services import NamedJudge
 from webapp.scenarios.models import ReviewState, Task
-from webapp.scenarios.references import reference_of
-from webapp.trajectories.stored_runs import stored_runs
+from webapp.scenarios.references import find_reference
+from webapp.trajectories.stored_runs import load_stored_runs
 
 MOST_RUNS = 2_000
 """So many attempts are executed again; of more a sample, those at approved tasks first."""
+MOST_JUDGED = 20
+"""Attempts of a task about which the judge is asked if its criteria were edited: the newest."""
+TOO_OLD = f"Not judged anew: the judge is asked about the {MOST_JUDGED} newest attempts alone."
 MOST_FINDINGS = 50
 WHY_CHARS = 2_000
 Progress = Callable[[int, int, str], None]
 
 
 class ForecastStopped(EnvariumError):
-    """The working out was asked to end; raised inside its threads only."""
+    """A request to end the computation; raised inside its threads only."""
 
 
-def work_out(
+def compute_forecast(
     sandbox: Sandbox, forecast: Forecast, judge: NamedJudge | None, progress: Progress = lambda done, total, note: None
 ) -> Forecast:
-    """Fill a forecast's rows; what an interrupted attempt left is replaced. `progress` may raise to stop.
+    """Fill a forecast's rows; those of an interrupted attempt are replaced. `progress` may raise to stop.
 
-    Raises InputError: the program cannot run at all; InfrastructureError.
+    Raises InputError if the program cannot run at all; InfrastructureError.
     """
     began = time.monotonic()
     edit = forecast.edit
-    program, facts = _program(edit)
+    program, facts = _propose_program(edit)
     tasks = list(touched_tasks(edit))
-    known = {task.pk: evidence(task.current) for task in tasks if task.current is not None}
-    chosen, sampled = sample(tasks, known, edit.pk)
+    evidence_by_task = {task.pk: list_evidence(task.current) for task in tasks if task.current is not None}
+    chosen, sampled = sample_attempts(tasks, evidence_by_task, edit.pk)
     total = len(tasks) + sum(map(len, chosen.values()))
     ForecastTask.objects.filter(forecast=forecast).delete()
     done = executed = golden = 0
     for task in tasks:
         progress(done, total, f"Task {task.pk}")
-        line = task_effect(sandbox, edit, task, program, chosen[task.pk], judge, partial(progress, done, total, ""))
-        line.stored = len(known[task.pk])
+        line = compute_task_effect(
+            sandbox, edit, task, program, chosen[task.pk], judge, partial(progress, done, total, "")
+        )
+        line.stored = len(evidence_by_task[task.pk])
         executed += len(line.runs)
         golden += remakes_golden(edit.kind, line.proposed)
         done += 1 + len(chosen[task.pk])
-        _keep(forecast, edit, line)
-    facts |= {"datasets": datasets_on([task.pk for task in tasks])}
-    facts["left_out"] = attempts_left_out([task.pk for task in tasks], sum(map(len, known.values())))
+        _store_effect(forecast, edit, line)
+    facts |= {"datasets": find_affected_datasets([task.pk for task in tasks])}
+    facts["left_out"] = count_left_out_attempts([task.pk for task in tasks], sum(map(len, evidence_by_task.values())))
     facts["golden_states"] = golden
-    forecast.tasks, forecast.stored, forecast.executed = len(tasks), sum(map(len, known.values())), executed
+    forecast.tasks, forecast.stored, forecast.executed = len(tasks), sum(map(len, evidence_by_task.values())), executed
     forecast.sampled, forecast.facts, forecast.state = sampled, facts, ForecastState.READY
     forecast.seconds = round(time.monotonic() - began, 3)
     forecast.save()
@@ -76,23 +90,23 @@ def work_out(
     return forecast
 
 
-def _program(edit: Edit) -> tuple[Program | None, dict[str, Any]]:
-    """(the program as it would be, what reading it finds that was not found before, and the reverse)."""
+def _propose_program(edit: Edit) -> tuple[Program | None, dict[str, Any]]:
+    """Return the program after the edit, and the findings of reading it that are new."""
     if edit.kind == EditKind.TASK:
         return None, {}
-    proposed = proposed_program(edit)
+    proposed = propose_program(edit)
     require_readable(proposed)
     before = set(Finding.objects.filter(version=edit.version_id).values_list("kind", "place", "message"))
     new = [found for found in proposed.findings if (found.kind, found.place, found.message) not in before]
     return proposed.program, {
         "findings": [
-            {"kind": f.kind, "severity": f.severity, "message": clean(f.message)} for f in new[:MOST_FINDINGS]
+            {"kind": f.kind, "severity": f.severity, "message": clean_text(f.message)} for f in new[:MOST_FINDINGS]
         ],
     }
 
 
-def sample(tasks: Sequence[Task], known: dict[int, list[int]], seed: int) -> tuple[dict[int, list[int]], bool]:
-    """(the attempts that are executed, by task; whether that is a sample): all of them up to `MOST_RUNS`."""
+def sample_attempts(tasks: Sequence[Task], known: dict[int, list[int]], seed: int) -> tuple[dict[int, list[int]], bool]:
+    """Return the attempts to execute by task, and whether they are a sample: up to `MOST_RUNS` all are executed."""
     if sum(map(len, known.values())) <= MOST_RUNS:
         return known, False
     luck = random.Random(seed)
@@ -106,7 +120,7 @@ def sample(tasks: Sequence[Task], known: dict[int, list[int]], seed: int) -> tup
     return chosen, True
 
 
-def task_effect(
+def compute_task_effect(
     sandbox: Sandbox,
     edit: Edit,
     task: Task,
@@ -115,49 +129,59 @@ def task_effect(
     judge: NamedJudge | None,
     alive: Callable[[], None],
 ) -> TaskEffect:
-    """What the edit does to one task. `alive` is called now and then, and may raise to stop."""
-    proposed, start = prepared(sandbox, proposed_task(edit, task, program))
-    found = TaskEffect(proposed, start, stored=len(runs))
-    named = judge_for(proposed, judge)
-    found.judge = named.name if named is not None else ""
-    before, after = settings_of(proposed, start)
+    """Return the effect of the edit on one task. `alive` is called regularly, and may raise to stop."""
+    proposed, start = prepare_task(sandbox, propose_task(edit, task, program))
+    task_result = TaskEffect(proposed, start, stored=len(runs))
+    used_judge = select_judge(proposed, judge)
+    task_result.judge = used_judge.name if used_judge is not None else ""
+    before, after = build_settings(proposed, start)
     stop = threading.Event()
 
     def check_stop() -> None:
         if stop.is_set():
             raise ForecastStopped("The forecast was asked to stop.")
 
-    def one(run: Any) -> RunEffect:
+    # An approval may carry over an edit of the program: a new verdict of a judge must not decide that.
+    judged_settings = after
+    if used_judge is not None and edit.kind == EditKind.TASK:
+        judged_settings = replace(after, judge=SeparateJudge(used_judge))
+
+    def compute_effect(run: Any, number: int) -> RunEffect:
         check_stop()
-        return effect(sandbox, before, after, run)
+        if judged_settings is after:
+            return compute_run_effect(sandbox, before, after, run)
+        return compute_run_effect(
+            sandbox, before, judged_settings if number < MOST_JUDGED else after, run, unjudged=TOO_OLD
+        )
 
     threads = ThreadPoolExecutor(AT_ONCE)
     try:
-        audited = threads.submit(audit_of, sandbox, proposed, judge, check_stop)
+        audited = threads.submit(compute_task_audit, sandbox, proposed, judge, check_stop)
         pending: list[Future[RunEffect]] = []
-        for run in stored_runs(runs, proposed.revision):
+        for number, run in enumerate(load_stored_runs(runs, proposed.revision)):
             alive()
-            pending.append(threads.submit(one, run))
-            while len(pending) - len(found.runs) >= 4 * AT_ONCE:
-                found.runs.append(pending[len(found.runs)].result())
-        for future in pending[len(found.runs) :]:
-            found.runs.append(future.result())
+            pending.append(threads.submit(compute_effect, run, number))
+            # Bounds the runs that are loaded ahead: the oldest pending one is awaited first.
+            while len(pending) - len(task_result.runs) >= 4 * AT_ONCE:
+                task_result.runs.append(pending[len(task_result.runs)].result())
+        for future in pending[len(task_result.runs) :]:
+            task_result.runs.append(future.result())
             alive()
-        found.audit = audited.result()
+        task_result.audit = audited.result()
     except SandboxUnavailable:
         raise
     except InfrastructureError as error:
-        found.failure = clean(str(error))[:WHY_CHARS]
+        task_result.failure = clean_text(str(error))[:WHY_CHARS]
     finally:
         stop.set()
         threads.shutdown(wait=True, cancel_futures=True)
-    return found
+    return task_result
 
 
 @transaction.atomic
-def _keep(forecast: Forecast, edit: Edit, found: TaskEffect) -> None:
+def _store_effect(forecast: Forecast, edit: Edit, found: TaskEffect) -> None:
     proposed, audit = found.proposed, found.audit
-    approval, why = approval_of(edit.kind, found)
+    approval, why = decide_approval(edit.kind, found)
     line = ForecastTask.objects.create(
         forecast=forecast,
         task=proposed.task,
@@ -165,7 +189,7 @@ def _keep(forecast: Forecast, edit: Edit, found: TaskEffect) -> None:
         reference=proposed.stored,
         audit_before=proposed.task.audit_state,
         audit_after=audit.state if audit is not None else "",
-        audit_words=clean(" ".join(fault.message for fault in audit.faults[:3]))[:WHY_CHARS] if audit else "",
+        audit_words=clean_text(" ".join(fault.message for fault in audit.faults[:3]))[:WHY_CHARS] if audit else "",
         audit=audit.model_dump(mode="json") if audit is not None else None,
         judge=found.judge[:200],
         failure=found.failure,
@@ -178,36 +202,36 @@ def _keep(forecast: Forecast, edit: Edit, found: TaskEffect) -> None:
         flips_down=sum(run.flips < 0 for run in found.runs),
     )
     ForecastRun.objects.bulk_create(
-        ForecastRun(line=line, trajectory_id=run.pk, before=run.before, after=run.after, why=clean(run.why))
+        ForecastRun(line=line, trajectory_id=run.pk, before=run.before, after=run.after, why=clean_text(run.why))
         for run in found.runs
         if not (run.known and run.same)
     )
 
 
-def fail(forecast: Forecast, why: str) -> None:
-    """Say that a forecast could not be worked out, and why."""
-    forecast.state, forecast.why = ForecastState.FAILED, clean(why)[:WHY_CHARS]
+def mark_failed(forecast: Forecast, why: str) -> None:
+    """Store that a forecast could not be computed, and why."""
+    forecast.state, forecast.why = ForecastState.FAILED, clean_text(why)[:WHY_CHARS]
     forecast.save(update_fields=["state", "why"])
 
 
-def holds(forecast: Forecast | None, edit: Edit) -> bool:
-    """Whether a forecast was worked out on this very draft, and what it stands on is still as it was."""
+def is_forecast_valid(forecast: Forecast | None, edit: Edit) -> bool:
+    """Return whether a forecast was computed on exactly this draft, and its tasks and attempts are unchanged."""
     if forecast is None or forecast.state != ForecastState.READY or forecast.digest != edit.digest:
         return False
     now = {task.pk: task for task in touched_tasks(edit)}
     lines = {line.task_id: line for line in forecast.lines.defer("audit")}
     if now.keys() != lines.keys():
         return False
-    return all(_line_holds(line, now[pk]) for pk, line in lines.items())
+    return all(_is_line_valid(line, now[pk]) for pk, line in lines.items())
 
 
-def _line_holds(line: ForecastTask, task: Task) -> bool:
+def _is_line_valid(line: ForecastTask, task: Task) -> bool:
     if task.current is None or task.current_id != line.revision_id:
         return False
-    reference = reference_of(task.current)
+    reference = find_reference(task.current)
     if (reference.pk if reference else None) != line.reference_id or task.audit_state != line.audit_before:
         return False
     approved = task.review_state == ReviewState.APPROVED
     if approved != line.approved or is_decided(task) != (line.approval != Approval.NONE):
         return False
-    return len(evidence(task.current)) == line.stored
+    return len(list_evidence(task.current)) == line.stored

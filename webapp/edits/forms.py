@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from synthesis.contracts import State
 from synthesis.contracts.verifier_kinds import SCRIPT_CHARS
-from webapp.edits.answer_forms.form_parts import drafted_form, follow_form
+from webapp.edits.answer_forms.form_parts import follow_form, read_drafted_form
 from webapp.edits.answer_forms.form_rows import build_form, read_rows, rearrange_rows
 from webapp.edits.draft_body import (
     ANSWER_CHARS,
@@ -32,46 +32,50 @@ TYPED_CHARS = 5_000_000
 NEW_CHECK = {"label": "", "source": "def check_func(initial_state, final_state, answer):\n    return False\n"}
 
 
-def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
-    """Everything that was typed, as text, for the page that shows it again. One character beyond a limit is kept, so
-    that what is too long is refused and not cut."""
+def read_typed_draft(edit: Edit, post: QueryDict) -> dict[str, Any]:
+    """Return everything that was typed, as text, for the page that shows it again.
+
+    One character beyond a limit is kept, so that a text that is too long is refused and not cut.
+    """
     params = Params(post)
-    kept: dict[str, Any] = {"why": params.text("why", TYPED_CHARS)}
+    typed_body: dict[str, Any] = {"why": params.text("why", TYPED_CHARS)}
     if edit.kind == EditKind.PROGRAM:
         name = "tool_source" if edit.tool else "source"
-        return {**kept, name: params.text(name, SOURCE_CHARS + 1).replace("\r\n", "\n")}
-    kept["title"] = params.text("title", TYPED_CHARS, strip=True)
-    kept["instruction"] = params.text("instruction", TYPED_CHARS).replace("\r\n", "\n").strip()
+        return {**typed_body, name: params.text(name, SOURCE_CHARS + 1).replace("\r\n", "\n")}
+    typed_body["title"] = params.text("title", TYPED_CHARS, strip=True)
+    typed_body["instruction"] = params.text("instruction", TYPED_CHARS).replace("\r\n", "\n").strip()
     labels, sources = params.texts("check_label", LABEL_CHARS + 1), params.texts("check_source", CHECK_CHARS + 1)
     out = set(params.texts("check_out"))
     pairs = list(zip(labels, sources, strict=False))[: MOST_CHECKS + 1]
     if pairs or "form_sent" in post:
-        kept["checks"] = [
+        typed_body["checks"] = [
             {"label": label.strip(), "source": source.replace("\r\n", "\n")}
             for number, (label, source) in enumerate(pairs)
             if str(number) not in out and (label.strip() or source.strip())
         ]
     if post.get("act") == "add_check":
-        kept["checks"] = [*kept.get("checks", []), NEW_CHECK]
+        typed_body["checks"] = [*typed_body.get("checks", []), NEW_CHECK]
     if "verifier_kind" in post:
-        kept["verifier"] = _read_verifier(params, is_redrawn=post.get("act") == "verifier_kind")
+        typed_body["verifier"] = _read_verifier(params, is_redrawn=post.get("act") == "verifier_kind")
     if "criteria" in post:
         lines = params.text("criteria", INSTRUCTION_CHARS).splitlines()
-        kept["criteria"] = [line.strip() for line in lines if line.strip()]
+        typed_body["criteria"] = [line.strip() for line in lines if line.strip()]
     if "equality" in post:
-        kept["equality"] = params.text("equality", 20)
+        typed_body["equality"] = params.text("equality", 20)
     if "form_sent" in post:
-        kept["form_rows"] = rearrange_rows(read_rows(post), params.text("act", 30))
-    kept["calls_text"] = params.text("calls", CALLS_CHARS + 1)
-    kept["answer"] = params.text("answer", ANSWER_CHARS + 1).replace("\r\n", "\n")
+        typed_body["form_rows"] = rearrange_rows(read_rows(post), params.text("act", 30))
+    typed_body["calls_text"] = params.text("calls", CALLS_CHARS + 1)
+    typed_body["answer"] = params.text("answer", ANSWER_CHARS + 1).replace("\r\n", "\n")
     if "state" in post:
-        kept["state_text"] = params.text("state", STATE_CHARS + 1)
-    return kept
+        typed_body["state_text"] = params.text("state", STATE_CHARS + 1)
+    return typed_body
 
 
 def _read_verifier(params: Params, *, is_redrawn: bool) -> dict[str, Any]:
-    """The chosen kind with the script that is typed beside it, even if checks are chosen; one that was just chosen and
-    has no text begins with an example."""
+    """Return the chosen kind with the script that is typed beside it, even if checks are chosen.
+
+    A script that was just chosen and has no text begins with an example.
+    """
     kind = params.text("verifier_kind", 20)
     source = params.text("script_source", SCRIPT_CHARS + 1).replace("\r\n", "\n")
     lines = params.text("assertions", TYPED_CHARS).splitlines()
@@ -81,8 +85,9 @@ def _read_verifier(params: Params, *, is_redrawn: bool) -> dict[str, Any]:
     return {"kind": kind, "source": source, "assertions": names}
 
 
-def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | None]:
-    """(a draft's body, another initial state or None) out of what was typed. Raises InputError: which part."""
+def build_draft_body(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | None]:
+    """Return (a draft's body, another initial state or None) from what was typed. Raises InputError with the faulty
+    part."""
     if edit.kind == EditKind.PROGRAM:
         return {name: given[name] for name in ("tool_source", "source") if name in given}, None
     body: dict[str, Any] = {
@@ -91,7 +96,7 @@ def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | 
     verifier = given.get("verifier")
     if verifier is not None:
         body["verifier"] = verifier if verifier["kind"] == "script" else {"kind": verifier["kind"]}
-    elif "verifier" in edit.body:  # a page without this choice leaves it as it is
+    elif "verifier" in edit.body:  # a page without this choice does not change it
         body["verifier"] = edit.body["verifier"]
     if "form_rows" in given:
         body["answer_form"], body["expected_answer"] = build_form(given["form_rows"])
@@ -104,12 +109,14 @@ def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | 
 
 
 def _follow_changed_form(edit: Edit, body: dict[str, Any], answer: str) -> str:
-    """Return the reference's answer: one that a person left as it was follows what they changed of the form."""
+    """Return the reference's answer: one that the person did not change follows their changes of the form."""
     if "answer_form" not in body or edit.revision is None:
         return answer
-    kept = edit.body["reference"]["answer"] if edit.body.get("reference") else edit.reference and edit.reference.answer
-    form, expected = drafted_form(edit.body, *read_form_and_expected(edit.revision))
-    made, values = drafted_form(body, form, expected)
-    if answer != kept or (made, values) == (form, expected):
+    former_answer = (
+        edit.body["reference"]["answer"] if edit.body.get("reference") else edit.reference and edit.reference.answer
+    )
+    form, expected = read_drafted_form(edit.body, *read_form_and_expected(edit.revision))
+    drafted_fields, values = read_drafted_form(body, form, expected)
+    if answer != former_answer or (drafted_fields, values) == (form, expected):
         return answer
-    return follow_form(answer, made, values)
+    return follow_form(answer, drafted_fields, values)

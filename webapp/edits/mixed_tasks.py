@@ -1,6 +1,6 @@
 """Tasks that mix several: earlier batches made unrelated tasks revisions of one, because their items' paths are equal.
 
-A task is mixed if batches made revisions of it that ask different instructions, or start from different states.
+A task is mixed if batches made revisions of it with different instructions or start states.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count, F
 
-from synthesis.formats.values import shorten
-from webapp.accounts.row_log import acting
-from webapp.accounts.services import audit
+from synthesis.formats.values import shorten_text
+from webapp.accounts.row_log import set_actor
+from webapp.accounts.services import write_audit_entry
 from webapp.batches.engine.task_places import make_task_key
 from webapp.batches.models import BatchProduct
 from webapp.edits.models import Edit, ForecastTask
-from webapp.environments.totals import count, lock_environment
+from webapp.environments.totals import add_counts, lock_environment
 from webapp.review.models import ReviewDecision
 from webapp.runs.models import RunRollout
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.revision_record import same_record
+from webapp.scenarios.revision_record import build_unchanged_record
 from webapp.scenarios.services import choose_revision
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.totals import recount_task
@@ -32,7 +32,7 @@ TITLE_CHARS = 120
 
 @dataclass
 class AskedTask:
-    """One of the tasks that a mixed task holds: the revisions that ask the same instruction on the same state."""
+    """One of the tasks that a mixed task holds: the revisions with the same instruction on the same state."""
 
     instruction: str
     initial: str
@@ -46,7 +46,7 @@ class AskedTask:
 
 @dataclass
 class MixedTask:
-    """A task with the several that it holds. `split` says of each what became of it, if it was to be split."""
+    """A task with the several that it holds. `split` has a line for each part that was to be split."""
 
     task: Task
     parts: list[AskedTask]
@@ -55,7 +55,7 @@ class MixedTask:
     def report(self) -> dict[str, Any]:
         parts = [
             {
-                "instruction": shorten(part.instruction, 200),
+                "instruction": shorten_text(part.instruction, 200),
                 "revisions": part.numbers,
                 "batches": part.batches,
                 "attempts": part.attempts,
@@ -73,7 +73,7 @@ class MixedTask:
 
 
 def find_mixed_tasks() -> list[MixedTask]:
-    """Find the tasks of which batches made revisions that have nothing to do with each other."""
+    """Find the tasks of which batches made unrelated revisions."""
     products = BatchProduct.objects.filter(item__level="task", task__isnull=False, revision__task=F("task"))
     different = products.values("task").annotate(
         instructions=Count("revision__instruction", distinct=True),
@@ -81,10 +81,10 @@ def find_mixed_tasks() -> list[MixedTask]:
     )
     suspects = [row["task"] for row in different if row["instructions"] > 1 or row["states"] > 1]
     tasks = Task.objects.select_related("environment").in_bulk(suspects)
-    return [MixedTask(tasks[pk], _parts(tasks[pk])) for pk in sorted(tasks)]
+    return [MixedTask(tasks[pk], _list_parts(tasks[pk])) for pk in sorted(tasks)]
 
 
-def _parts(task: Task) -> list[AskedTask]:
+def _list_parts(task: Task) -> list[AskedTask]:
     rows = BatchProduct.objects.filter(item__level="task", task=task, revision__task=task).order_by("id")
     parts: dict[tuple[str, str], AskedTask] = {}
     for instruction, initial, batch, path in rows.values_list(
@@ -107,23 +107,23 @@ def _parts(task: Task) -> list[AskedTask]:
 
 
 def split_mixed_task(mixed: MixedTask, user: Any = None) -> None:
-    """Give each part of a mixed task that is not current a task of its own, with its attempts.
+    """Make a task of its own from each part of a mixed task that is not current, with its attempts.
 
-    A part that people decided on or edited, or that a training job used, stays where it is.
+    A part that people decided on or edited, or that a training job used, is not moved.
     """
     for part in mixed.parts:
         if part.is_current:
             continue
         reason = _find_obstacle(part.revisions)
         if reason:
-            mixed.split.append(f"revisions {_spell(part.numbers)} stay: {reason}")
+            mixed.split.append(f"revisions {_format_numbers(part.numbers)} stay: {reason}")
             continue
-        with acting(user, f"split from task {mixed.task.pk}"):
-            made = _split(mixed.task, part, user)
-        mixed.split.append(f"revisions {_spell(part.numbers)} are task {made.pk} now")
+        with set_actor(user, f"split from task {mixed.task.pk}"):
+            new_task = _split_part(mixed.task, part, user)
+        mixed.split.append(f"revisions {_format_numbers(part.numbers)} are task {new_task.pk} now")
 
 
-def _spell(numbers: Sequence[int]) -> str:
+def _format_numbers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
@@ -137,24 +137,24 @@ def _find_obstacle(revisions: Sequence[int]) -> str:
 
 
 @transaction.atomic
-def _split(task: Task, part: AskedTask, user: Any) -> Task:
+def _split_part(task: Task, part: AskedTask, user: Any) -> Task:
     lock_environment(task.environment_id)
     first = TaskRevision.objects.select_related("scenario").get(pk=part.revisions[-1])
-    title = shorten(part.instruction, TITLE_CHARS)
+    title = shorten_text(part.instruction, TITLE_CHARS)
     key = make_task_key(part.path, part.instruction, part.initial)
     if task.environment.tasks.filter(source=task.source, key=key).exists():
         key = f"{key}-{part.revisions[0]}"
-    made = Task.objects.create(
+    new_task = Task.objects.create(
         environment_id=task.environment_id, scenario=first.scenario, source=task.source, key=key, title=title
     )
-    TaskRevision.objects.filter(pk__in=part.revisions).update(task=made)
+    TaskRevision.objects.filter(pk__in=part.revisions).update(task=new_task)
     for model in (BatchProduct, Rollout, Trajectory):
-        model._default_manager.filter(revision__in=part.revisions).update(task=made)
+        model._default_manager.filter(revision__in=part.revisions).update(task=new_task)
     rows = TaskRevision.objects.select_related("task__environment", "scenario__version", "scenario__initial")
     revision = rows.get(pk=part.revisions[-1])
-    choose_revision(revision, same_record(revision))
-    for pk in (task.pk, made.pk):
+    choose_revision(revision, build_unchanged_record(revision))
+    for pk in (task.pk, new_task.pk):
         recount_task(pk)
-    count(task.environment_id, tasks=1)
-    audit(user, "task.split", made, split_from=task.pk, revisions=part.numbers)
-    return made
+    add_counts(task.environment_id, tasks=1)
+    write_audit_entry(user, "task.split", new_task, split_from=task.pk, revisions=part.numbers)
+    return new_task

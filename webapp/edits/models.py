@@ -1,4 +1,4 @@
-"""Rows of edits: drafts of a change, and what saving one would do."""
+"""Models of edits: drafts of a change, and forecasts of saving one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.trajectories.models import Trajectory
 
 
 class EditKind(models.TextChoices):
-    """What an edit changes."""
+    """Kind of object that an edit changes."""
 
     PROGRAM = "program", "program"
     TASK = "task", "task"
@@ -31,8 +31,8 @@ class Edit(models.Model):
     """A draft of a change: of a program (or one tool of it) on a version, or of a task on a revision and a reference.
 
     `body` is what was typed: `{source}` of a program, `{tool_source}` of one tool, and of a task `{title, instruction,
-    checks, criteria, verifier, reference}`, each where it changes; a changed initial state is `initial`. `digest` is
-    the hash of that and of what it stands on. `serial` grows with every write, so that no tab writes over another.
+    checks, criteria, verifier, reference}`, each if it changes; a changed initial state is `initial`. `digest` is the
+    hash of that and of the draft's base. `serial` grows with every write, so that no tab overwrites another.
     """
 
     kind = models.CharField(max_length=8, choices=EditKind.choices)
@@ -87,11 +87,11 @@ class Edit(models.Model):
         return f"Edit {self.pk}"
 
     def compute_digest(self) -> str:
-        """Return the hash of the draft and of what it stands on; a forecast holds for one of them."""
+        """Return the hash of the draft and of its base; a forecast is valid for one of them."""
         return content_hash([self.kind, self.tool, self._compute_base_hash(), self.body, self.initial_id])
 
     def _compute_base_hash(self) -> str:
-        """Return the hash of what the draft stands on: a version, or a revision with its reference."""
+        """Return the hash of the draft's base: a version, or a revision with its reference."""
         if self.kind == EditKind.PROGRAM or self.revision is None:
             return self.version.content_hash
         return content_hash([self.revision.content_hash, self.reference.content_hash if self.reference else ""])
@@ -104,11 +104,11 @@ class ForecastState(models.TextChoices):
 
 
 class Forecast(models.Model):
-    """What saving an edit would do, worked out on the draft with `digest`.
+    """Effects of saving an edit, computed on the draft with `digest`.
 
-    `stored` runs stand on the tasks that it touches; of more than can be executed again a sample was (`sampled`).
-    `facts` holds what was found of the program itself, how many golden states it changes, and what stands on the
-    tasks: datasets and training jobs.
+    `stored` attempts exist at the affected tasks; if there are too many to execute again, a sample was executed
+    (`sampled`). `facts` holds the findings of the program itself, how many golden states it changes, and the datasets
+    and training jobs that use the tasks.
     """
 
     edit = models.ForeignKey(Edit, on_delete=models.CASCADE, related_name="forecasts")
@@ -130,7 +130,7 @@ class Forecast(models.Model):
 
 
 class Approval(models.TextChoices):
-    """What becomes of what people decided on a task."""
+    """Effect on what people decided on a task."""
 
     NONE = "", "nobody decided on it"
     CARRIES = "carries", "carries over"
@@ -138,8 +138,8 @@ class Approval(models.TextChoices):
 
 
 class ForecastTask(models.Model):
-    """What saving would do to one task. `audit` is the whole `TaskAudit` that its verifier would have, to be kept when
-    the edit is saved; null where it could not be audited (`failure`)."""
+    """Effect of saving on one task. `audit` is the whole `TaskAudit` that its verifier would have, stored when the edit
+    is saved; null if it could not be audited (`failure`)."""
 
     forecast = models.ForeignKey(Forecast, on_delete=models.CASCADE, related_name="lines")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="+")
@@ -167,9 +167,9 @@ class ForecastTask(models.Model):
 
 
 class ForecastRun(models.Model):
-    """A stored attempt that would earn something else, or that could not be executed (`after` null, `why` says it).
+    """A stored attempt with another reward, or that could not be executed (`after` null, with the reason in `why`).
 
-    `before` is what it earns with the program and verifier as they are. Attempts that stay as they are leave no row.
+    `before` is its reward with the present program and verifier. Unchanged attempts have no row.
     """
 
     line = models.ForeignKey(ForecastTask, on_delete=models.CASCADE, related_name="runs")

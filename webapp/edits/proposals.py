@@ -1,4 +1,4 @@
-"""What a draft would make: the program as a record, and each task that it touches with its verifier."""
+"""Results of a draft: the program as a record, and each task that it affects with its verifier."""
 
 from __future__ import annotations
 
@@ -6,53 +6,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from synthesis.assessment.environments import read_findings, view_of
+from synthesis.assessment.environments import build_view, read_findings
 from synthesis.contracts import CheckRecord, Finding, Frame, GoldenVerifier, Program, Reference, ReferenceCall, State
 from synthesis.errors import FormatError, InputError, ProgramError
-from synthesis.formats.answer_form import form_record, read_submission, without_field_checks
-from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
-from synthesis.formats.former_answers import find_gone_helpers
+from synthesis.formats.answer_form import drop_field_checks, serialize_form
+from synthesis.formats.criteria import format_criterion_line, read_criterion_line, require_fields
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
-from synthesis.formats.values import clean
-from synthesis.json_reader import read_json
-from synthesis.runtime import offered
-from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
-from webapp.edits.answer_forms.form_parts import drafted_form
+from synthesis.formats.values import clean_text
+from synthesis.runtime import restrict_program
+from synthesis.runtime.method_source import get_method_source, read_docstring, replace_method, require_editable_length
+from webapp.edits.answer_forms.form_parts import read_drafted_form
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.verifier_part import (
-    drafted_kind,
-    drafted_verifier,
-    find_kind_problem,
-    list_script_faults,
+    build_drafted_verifier,
+    get_drafted_kind,
     read_equality,
     require_sound_script,
-    spell_verifier,
+    serialize_verifier_part,
 )
 from webapp.environments.models import Version
-from webapp.environments.services import record_of
+from webapp.environments.services import build_record
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import Task, TaskReference, TaskRevision
 from webapp.scenarios.references import (
-    as_reference,
-    frame_of_revision,
-    offered_program,
-    reference_of,
-    withheld_of,
+    build_offered_program,
+    find_reference,
+    read_frame,
+    read_withheld,
+    to_reference,
 )
-from webapp.scenarios.revision_record import RevisionChanges, own_checks, task_record
+from webapp.scenarios.revision_record import RevisionChanges, build_task_record, list_own_checks
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import read_criteria
 
 PROGRAM_FIELD = "env_class_code"
-KEPT_REFERENCE = (
-    "A revision keeps the reference that it has, and this edit changes nothing else. Write another in its place, or "
-    "change what is asked too: the further revision then has none."
-)
 
 
 @dataclass(frozen=True)
 class ProposedProgram:
-    """A program that is not saved. `findings` are what reading it finds; with a fatal one it cannot be saved."""
+    """A program that is not saved. `findings` are those of reading it; with a fatal one it cannot be saved."""
 
     record: EnvironmentRecord
     program: Program
@@ -65,7 +57,7 @@ class ProposedProgram:
 
 @dataclass(frozen=True)
 class ProposedTask:
-    """A task as it would be: its record without a state, its state, program, frame and reference."""
+    """A task after the edit: its record without a state, its state, program, frame and reference."""
 
     task: Task
     revision: TaskRevision
@@ -87,56 +79,56 @@ class ProposedTask:
     """Whether the edit brings the program."""
 
 
-def editable_source(version: Version, tool: str) -> tuple[str, int]:
-    """(the text that a person edits, the line of the program that it begins at). Raises ProgramError."""
+def get_editable_source(version: Version, tool: str) -> tuple[str, int]:
+    """Return (the text that a person edits, the line of the program at which it begins). Raises ProgramError."""
     if not tool:
         return version.source, 1
-    found = method_source(version.source, version.class_name, tool)
-    return found.text, found.first
+    method = get_method_source(version.source, version.class_name, tool)
+    return method.text, method.first
 
 
-def drafted_source(edit: Edit, version: Version | None = None) -> str:
-    """The whole program that the draft would make. Raises ProgramError: the tool is not in the program any more."""
+def build_drafted_source(edit: Edit, version: Version | None = None) -> str:
+    """Return the whole program of the draft. Raises ProgramError if the tool is no longer in the program."""
     base = version or edit.version
     if "source" in edit.body:
         return str(edit.body["source"])
     if "tool_source" in edit.body:
-        return with_method(base.source, base.class_name, edit.tool, str(edit.body["tool_source"]))
+        return replace_method(base.source, base.class_name, edit.tool, str(edit.body["tool_source"]))
     return base.source
 
 
-def proposed_program(edit: Edit) -> ProposedProgram:
-    """The version that saving a draft of a program would make, read but not run. Raises ProgramError."""
-    source, version = drafted_source(edit), edit.version
-    require_short(source)
-    tools = tuple(_tool(row, edit) for row in version.tools.all())
+def propose_program(edit: Edit) -> ProposedProgram:
+    """Return the version that saving a draft of a program would make, read but not run. Raises ProgramError."""
+    source, version = build_drafted_source(edit), edit.version
+    require_editable_length(source)
+    tools = tuple(_build_tool_record(row, edit) for row in version.tools.all())
     raw = dict(version.record)
     if PROGRAM_FIELD in raw:
         raw[PROGRAM_FIELD] = source
-    record = record_of(version).model_copy(update={"source": source, "raw": raw, "tools": tools})
-    view = view_of(record)
+    record = build_record(version).model_copy(update={"source": source, "raw": raw, "tools": tools})
+    view = build_view(record)
     return ProposedProgram(record, view.program, tuple(read_findings(record, view)))
 
 
-def _tool(row: Any, edit: Edit) -> ToolRecord:
-    """A tool of the manifest. A description that was its docstring follows the docstring."""
+def _build_tool_record(row: Any, edit: Edit) -> ToolRecord:
+    """Return a tool of the manifest. A description that equals the old docstring becomes the new one."""
     description = row.description
     if row.name == edit.tool and "tool_source" in edit.body:
-        before = docstring_of(row.source, row.name).strip()
-        after = docstring_of(str(edit.body["tool_source"]), row.name).strip()
+        before = read_docstring(row.source, row.name).strip()
+        after = read_docstring(str(edit.body["tool_source"]), row.name).strip()
         if before and after and before == description.strip():
             description = after
     return ToolRecord(name=row.name, description=description, kind=row.kind, raw_schema=row.raw_schema)
 
 
 def require_readable(proposed: ProposedProgram) -> None:
-    """Raises InputError: the program cannot run at all, and why."""
+    """Raise InputError with the reason if the program cannot run at all."""
     if proposed.fatal:
         raise InputError(f"The program cannot be saved: {' '.join(proposed.fatal)}")
 
 
 def touched_tasks(edit: Edit) -> Sequence[Task]:
-    """The tasks that an edit touches: its own, or all that stand on the program's version or on an earlier one."""
+    """Return the tasks that an edit affects: its own, or all on the program's version or on an earlier one."""
     rows = Task.objects.select_related("environment", "current__scenario__version", "current__scenario__initial")
     rows = rows.defer("current__scenario__version__record", "current__scenario__version__introduction")
     if edit.kind == EditKind.TASK:
@@ -145,36 +137,36 @@ def touched_tasks(edit: Edit) -> Sequence[Task]:
     return list(rows.filter(scenario__version__in=versions, current__isnull=False).order_by("pk"))
 
 
-def proposed_task(edit: Edit, task: Task, program: Program | None) -> ProposedTask:
-    """A task with what the edit makes of it; with `program` that one instead of its version's. Raises InputError."""
+def propose_task(edit: Edit, task: Task, program: Program | None) -> ProposedTask:
+    """Return a task after the edit; with `program` on that one instead of its version's. Raises InputError."""
     revision = task.current
     if revision is None:
         raise InputError("This task has no revision any more.")
     revision.task = task
-    stored, frame = reference_of(revision), frame_of_revision(revision)
-    used = offered_program(revision) if program is None else offered(program, withheld_of(revision))
-    known = as_reference(stored) if stored is not None else None
+    stored, frame = find_reference(revision), read_frame(revision)
+    used = build_offered_program(revision) if program is None else restrict_program(program, read_withheld(revision))
+    stored_reference = to_reference(stored) if stored is not None else None
     base = ProposedTask(
         task,
         revision,
         stored,
-        task_record(revision, frame),
+        build_task_record(revision, frame),
         used,
         load_state(revision.scenario.initial_id),
-        known,
+        stored_reference,
         frame,
         new_program=program is not None,
     )
-    return base if edit.kind == EditKind.PROGRAM else _changed_task(edit, base)
+    return base if edit.kind == EditKind.PROGRAM else _apply_changes(edit, base)
 
 
-def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
+def _apply_changes(edit: Edit, base: ProposedTask) -> ProposedTask:
     body = edit.body
     new_state = edit.initial_id is not None and edit.initial_id != base.revision.scenario.initial_id
-    reference = drafted_reference(edit) if "reference" in body else base.reference
+    reference = read_drafted_reference(edit) if "reference" in body else base.reference
     new_reference = "reference" in body and reference != base.reference
     new_frame = base.frame is not None and reference is not None and (new_state or new_reference)
-    record = task_record(base.revision, base.frame, changes_of(edit, base.revision, new_state))
+    record = build_task_record(base.revision, base.frame, find_changes(edit, base.revision, new_state))
     require_sound_script(record.verifier)
     is_golden = isinstance(record.verifier, GoldenVerifier)
     new_golden = is_golden and (new_state or new_reference or "equality" in body)
@@ -191,202 +183,134 @@ def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
     )
 
 
-def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionChanges:
-    """What a draft changes of a task's revision: parts that came out as they are now are none."""
+def find_changes(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionChanges:
+    """Return the changes of a draft to a task's revision; parts equal to the present ones are None."""
     body, form_now, expected_now = edit.body, *read_form_and_expected(revision)
     instruction = body.get("instruction")
     if instruction is not None and instruction == revision.instruction:
         instruction = None
     checks = None
-    if "checks" in body and drafted_kind(body, revision) == "checks":
-        drafted = without_field_checks(
+    if "checks" in body and get_drafted_kind(body, revision) == "checks":
+        drafted = drop_field_checks(
             [CheckRecord(label=one["label"], source=one["source"]) for one in body["checks"]], form_now, expected_now
         )
-        checks = drafted if drafted != own_checks(revision) else None
+        checks = drafted if drafted != list_own_checks(revision) else None
     criteria = None
-    if "criteria" in body and body["criteria"] != spell_criteria(revision):
+    if "criteria" in body and body["criteria"] != format_criteria(revision):
         criteria = tuple(map(read_criterion_line, body["criteria"]))
-    form, expected = drafted_form(body, form_now, expected_now)
+    form, expected = read_drafted_form(body, form_now, expected_now)
     return RevisionChanges(
         title=body.get("title"),
         instruction=instruction,
         checks=checks,
         criteria=criteria,
-        verifier=drafted_verifier(body, revision),
+        verifier=build_drafted_verifier(body, revision),
         answer_form=form if form != form_now else None,
         expected_answer=expected if expected != expected_now else None,
         state_changes=new_state,
     )
 
 
-def standing_parts(edit: Edit) -> dict[str, Any]:
-    """The parts of the task that a draft stands on, as a draft's body spells them."""
+def get_base_parts(edit: Edit) -> dict[str, Any]:
+    """Return the parts of the task that a draft is based on, as a draft's body holds them."""
     revision, task = edit.revision, edit.task
     if revision is None or task is None:
         return {}
-    stands = {"title": edit.base_title or task.title, "reference": spelled_reference(edit.reference)}
-    return {**stands, **spell_parts(revision), "verifier": spell_verifier(revision)}
+    base_parts = {"title": edit.base_title or task.title, "reference": serialize_reference(edit.reference)}
+    return {**base_parts, **serialize_parts(revision), "verifier": serialize_verifier_part(revision)}
 
 
-def spell_parts(revision: TaskRevision) -> dict[str, Any]:
-    """What a revision asks and the parts of what judges it, as a draft's body spells them."""
+def serialize_parts(revision: TaskRevision) -> dict[str, Any]:
+    """Return the instruction of a revision and the parts of its verifier, as a draft's body holds them."""
     form, expected = read_form_and_expected(revision)
     return {
         "instruction": revision.instruction,
-        "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
-        "criteria": spell_criteria(revision),
+        "checks": [{"label": check.label, "source": check.source} for check in list_own_checks(revision)],
+        "criteria": format_criteria(revision),
         **({"equality": equality} if (equality := read_equality(revision)) else {}),
-        "answer_form": form_record(form, {}).get("answer_form", []),
+        "answer_form": serialize_form(form, {}).get("answer_form", []),
         "expected_answer": expected,
     }
 
 
-def spell_criteria(revision: TaskRevision) -> list[str]:
-    """The criteria of a revision as a draft's body spells them, one line each."""
-    return [criterion_line(one) for one in read_criteria(revision.criteria)]
+def format_criteria(revision: TaskRevision) -> list[str]:
+    """Return the criteria of a revision as a draft's body holds them, one line each."""
+    return [format_criterion_line(one) for one in read_criteria(revision.criteria)]
 
 
-def spelled_reference(row: TaskReference | None) -> dict[str, Any] | None:
-    """A stored reference as a draft's body spells it."""
+def serialize_reference(row: TaskReference | None) -> dict[str, Any] | None:
+    """Return a stored reference as a draft's body holds it."""
     if row is None:
         return None
-    known = as_reference(row)
-    return {"calls": [call.model_dump() for call in known.calls], "answer": known.answer}
+    reference = to_reference(row)
+    return {"calls": [call.model_dump() for call in reference.calls], "answer": reference.answer}
 
 
-def own_parts(edit: Edit, body: dict[str, Any]) -> dict[str, Any]:
-    """The parts of a body that differ from what the draft stands on: a form sends all of them, and what a person left
-    as it was must not take back what somebody else saves meanwhile."""
-    stands = standing_parts(edit)
-    return {name: value for name, value in body.items() if name not in stands or _typed(value) != _typed(stands[name])}
+def keep_changed_parts(edit: Edit, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a body that differ from the base of the draft.
+
+    A form sends all parts, and those that the person did not change must not revert what another person saves
+    meanwhile.
+    """
+    base_parts = get_base_parts(edit)
+    return {
+        name: value
+        for name, value in body.items()
+        if name not in base_parts or _normalize_typed(value) != _normalize_typed(base_parts[name])
+    }
 
 
-def merged_checks(before: list[Any], mine: list[Any], now: list[Any]) -> list[Any]:
-    """Checks of a draft put on what is current now: those that it left as they were are the current ones. A draft that
-    added checks or took some away keeps its own."""
+def merge_checks(before: list[Any], mine: list[Any], now: list[Any]) -> list[Any]:
+    """Merge the checks of a draft with the current ones: checks that the draft did not change are the current ones.
+
+    A draft that added or removed checks keeps its own.
+    """
     if not len(before) == len(mine) == len(now):
         return mine
-    return [new if _typed(own) == _typed(old) else own for old, own, new in zip(before, mine, now, strict=True)]
+    return [
+        new if _normalize_typed(own) == _normalize_typed(old) else own
+        for old, own, new in zip(before, mine, now, strict=True)
+    ]
 
 
-def _typed(value: Any) -> Any:
-    """A part as it comes back from a form: cleaned, without blanks around it."""
+def _normalize_typed(value: Any) -> Any:
+    """Return a part as it comes back from a form: cleaned, without surrounding whitespace."""
     if isinstance(value, str):
-        return clean(value).replace("\r\n", "\n").strip()
+        return clean_text(value).replace("\r\n", "\n").strip()
     if isinstance(value, dict):
-        return {name: _typed(inner) for name, inner in value.items()}
-    return [_typed(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _normalize_typed(inner) for name, inner in value.items()}
+    return [_normalize_typed(inner) for inner in value] if isinstance(value, list) else value
 
 
-def changes_anything(edit: Edit) -> bool:
-    """Whether a draft differs from what it stands on."""
+def has_changes(edit: Edit) -> bool:
+    """Return whether a draft differs from its base."""
     if edit.kind == EditKind.PROGRAM:
         try:
-            return drafted_source(edit) != edit.version.source
+            return build_drafted_source(edit) != edit.version.source
         except ProgramError:
             return True
     if edit.revision is None or edit.task is None:
         return False
     new_state = edit.initial_id is not None and edit.initial_id != edit.revision.scenario.initial_id
     try:
-        changes = changes_of(edit, edit.revision, new_state)
+        changes = find_changes(edit, edit.revision, new_state)
     except FormatError:
         return True
     if (
         new_state
-        or changes.judges_otherwise
+        or changes.has_verifier_changes
         or any(part is not None for part in (changes.instruction, changes.criteria))
     ):
         return True
-    known = as_reference(edit.reference) if edit.reference is not None else None
+    base_reference = to_reference(edit.reference) if edit.reference is not None else None
     renamed = changes.title is not None and changes.title != (edit.base_title or edit.task.title)
-    return renamed or ("reference" in edit.body and drafted_reference(edit) != known)
+    return renamed or ("reference" in edit.body and read_drafted_reference(edit) != base_reference)
 
 
-def drafted_reference(edit: Edit) -> Reference | None:
-    """The calls and the answer that a draft names; None where it takes the reference away."""
-    told = edit.body.get("reference")
-    if told is None:
+def read_drafted_reference(edit: Edit) -> Reference | None:
+    """Return the calls and the answer that a draft names; None if it removes the reference."""
+    drafted = edit.body.get("reference")
+    if drafted is None:
         return None
-    calls = tuple(ReferenceCall(tool=call["tool"], arguments=call["arguments"]) for call in told["calls"])
-    return Reference(calls=calls, answer=told["answer"])
-
-
-def only_drops_reference(edit: Edit) -> bool:
-    """Whether a draft takes a task's reference away and leaves what is asked as it is."""
-    if edit.revision is None or edit.reference is None or edit.body.get("reference", edit) is not None:
-        return False
-    new_state = edit.initial_id is not None and edit.initial_id != edit.revision.scenario.initial_id
-    changes = changes_of(edit, edit.revision, new_state)
-    return not new_state and not changes.judges_otherwise and changes.instruction is None and changes.criteria is None
-
-
-def find_form_problem(edit: Edit) -> str:
-    """Return why a task cannot be judged by the checks and the answer form that a draft makes; empty if it can."""
-    if edit.revision is None:
-        return ""
-    kind, problem = drafted_kind(edit.body, edit.revision), find_kind_problem(edit.body, edit.revision)
-    if problem or kind == "rubric":
-        return problem
-    if kind == "golden" and edit.body.get("checks"):
-        return "A golden state judges this task, and no checks beside it. Leave the checks out."
-    if kind != "golden" and edit.body.get("equality"):
-        return "No golden state judges this task, so there is no equality to choose."
-    form, expected = read_form_and_expected(edit.revision)
-    try:
-        form, expected = drafted_form(edit.body, form, expected)
-    except FormatError as error:
-        return f"The expected values do not fit the answer form: {error}."
-    own = edit.body["checks"] if "checks" in edit.body else own_checks(edit.revision)
-    judging = {"checks", "verifier", "answer_form", "expected_answer"} & edit.body.keys()
-    if kind == "checks" and not own and not expected and judging:
-        return "Nothing judges the task: write a check, or the expected value of a field of the answer form."
-    told = drafted_reference(edit) if "reference" in edit.body else None
-    if form and told is not None and told.answer:
-        try:
-            read_submission(form, read_json(told.answer, "the answer"))
-        except InputError as error:
-            return f"The reference's answer is no answer in the form of the task. {error}"
-    return ""
-
-
-def _find_gone_helpers(edit: Edit) -> str:
-    """Return why the checks of a draft cannot be run; empty if they can."""
-    if edit.revision is None or drafted_kind(edit.body, edit.revision) != "checks":
-        return ""
-    own = edit.body["checks"] if "checks" in edit.body else standing_parts(edit)["checks"]
-    for number, check in enumerate(own, 1):
-        names = find_gone_helpers([check["source"]])
-        if names:
-            return (
-                f"Check {number} calls {names[0]}(), which reads the words of an answer: there is no such helper. "
-                'Compare a field of the answer form instead, or read it by answer_value(answer, "name").'
-            )
-    return ""
-
-
-def reading(edit: Edit) -> tuple[str, ...]:
-    """Why a draft cannot be saved as it is: what is wrong with its program, or with what it takes away of a task."""
-    if edit.kind == EditKind.TASK:
-        problem = find_form_problem(edit) or _find_gone_helpers(edit)
-        if problem:
-            return (problem,)
-        faults = list_script_faults(edit.body["verifier"]) if "source" in edit.body.get("verifier", ()) else {}
-        dropped = (KEPT_REFERENCE,) if only_drops_reference(edit) else ()
-        return (*dropped, *faults.values(), *_read_rubric_faults(edit))
-    try:
-        return proposed_program(edit).fatal
-    except ProgramError as error:
-        return (str(error),)
-
-
-def _read_rubric_faults(edit: Edit) -> tuple[str, ...]:
-    """Why the criteria of a draft cannot be decided by the task's answer form."""
-    if edit.revision is None or "criteria" not in edit.body:
-        return ()
-    form, expected = read_form_and_expected(edit.revision)
-    try:
-        require_fields(tuple(map(read_criterion_line, edit.body["criteria"])), form, expected, "The task")
-    except FormatError as error:
-        return (str(error),)
-    return ()
+    calls = tuple(ReferenceCall(tool=call["tool"], arguments=call["arguments"]) for call in drafted["calls"])
+    return Reference(calls=calls, answer=drafted["answer"])

@@ -1,4 +1,4 @@
-"""Edits and forecasts as the API shows and takes them."""
+"""API schemas of edits and forecasts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from webapp.rest.types import BodyIn, CallArguments, Id, Json, ShortText, Text
 
 
 class EditOut(Schema):
-    """A draft of a change, or what became of it. `body` is what was typed."""
+    """A draft of a change, or a saved edit. `body` is what was typed."""
 
     id: int
     kind: Annotated[str, Field(description="program or task.")]
@@ -50,7 +50,7 @@ class EditOut(Schema):
 
 
 class EditStart(BodyIn):
-    """What is to be edited: one of a tool, a version (its whole program) or a task."""
+    """Object to edit: one of a tool, a version (its whole program) or a task."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"task": 1}]})
 
@@ -72,9 +72,9 @@ class EditCheck(BodyIn):
 
 
 class EditAnswerField(BodyIn):
-    """One field of an answer form. What belongs to another type is left out: `choices` to an enumeration, `items` and
-    `ordered` to a list, `fields` to a record, `unit` and `tolerance` to numbers, amounts and durations (a time has a
-    tolerance in minutes)."""
+    """One field of an answer form. Properties of other types are left out: `choices` belong to an enumeration, `items`
+    and `ordered` to a list, `fields` to a record, `unit` and `tolerance` to numbers, amounts and durations (a time has
+    a tolerance in minutes)."""
 
     name: Annotated[ShortText, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")]
     type: AnswerType = "text"
@@ -113,13 +113,13 @@ class EditScript(BodyIn):
 
 
 class EditChecks(BodyIn):
-    """The checks that stand in `checks`, scored by goals."""
+    """The checks in `checks`, scored by goals."""
 
     kind: Literal["checks"]
 
 
 class EditBody(BodyIn):
-    """The parts that are changed; what is left out stays as it is. `state` is an encoded initial state."""
+    """The changed parts; parts that are left out do not change. `state` is an encoded initial state."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"instruction": "Lend four packets.", "why": "Clearer."}]}
@@ -171,7 +171,7 @@ class EditCaseOut(Schema):
 
 
 class EditCasesOut(Schema):
-    """What running the cases of a tool on a draft came to; `not_run` were not begun when the time was over."""
+    """Results of running the cases of a tool on a draft; `not_run` had not begun when the time was over."""
 
     mended: int
     broken: int
@@ -183,7 +183,7 @@ class EditCasesOut(Schema):
 
 
 class ForecastRunOut(Schema):
-    """An attempt that would earn something else; `after` is null where it could not be executed."""
+    """An attempt with another reward; `after` is null if it could not be executed."""
 
     trajectory_id: int
     before: float | None
@@ -192,7 +192,7 @@ class ForecastRunOut(Schema):
 
 
 class ForecastTaskOut(Schema):
-    """What saving would do to one task. Attempts that stay as they are are not listed."""
+    """Effect of saving on one task. Unchanged attempts are not listed."""
 
     task_id: int
     audit_before: str
@@ -214,7 +214,7 @@ class ForecastTaskOut(Schema):
 
 
 class ForecastOut(Schema):
-    """What saving an edit would do. `holds` says whether draft, tasks and attempts are still as they were."""
+    """Effects of saving an edit. `holds` is true if draft, tasks and attempts are unchanged since."""
 
     edit_id: int
     state: Annotated[str, Field(description="working, ready or failed.")]

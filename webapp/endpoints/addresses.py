@@ -1,4 +1,4 @@
-"""Which addresses requests may go to: public https, and what whoever starts the server has named."""
+"""Addresses that requests may go to: public https, and the hosts that the server's settings list."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from urllib.parse import urlsplit
 from django.conf import settings
 
 from synthesis.errors import InputError, LLMError
-from synthesis.llm.reach import Reach, kind_of, refused, resolve
+from synthesis.llm.reach import Reach, find_refused_address, get_address_kind, resolve_addresses
 
 
 def check_address(url: str, *, vouched: bool = False) -> Reach | None:
-    """Where connections to an address may go; None: wherever its name leads, since it is listed, or `vouched` for as
-    what came with the server's own start. Raises InputError for one that must not be used; LLMError if the name is
-    unknown.
+    """Return the kinds of networks that connections to an address may reach; None if any, since the address is listed,
+    or `vouched` for as part of the server's own start. Raises InputError for a forbidden address; LLMError if the name
+    is unknown.
 
-    Looked at when an endpoint is saved and before each use, so that a person is told; each connection looks again and
-    goes to the very address that it looked at, because a name may point elsewhere by then.
+    It is checked when an endpoint is saved and before each use, so that a person sees the error; each connection checks
+    again and goes to the very address that it checked, because a name may point elsewhere by then.
     """
-    require_plain(url)
+    require_plain_address(url)
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     try:
@@ -27,14 +27,14 @@ def check_address(url: str, *, vouched: bool = False) -> Reach | None:
         raise InputError(f"The address {url} has no usable port.") from None
     if vouched or {host, f"{host}:{port}"} & {entry.lower() for entry in settings.ENDPOINT_HOSTS}:
         return None
-    reach = _reach_of(parts.scheme)
+    reach = _get_allowed_reach(parts.scheme)
     try:
-        address = refused(resolve(host, port), reach)
+        address = find_refused_address(resolve_addresses(host, port), reach)
     except (OSError, UnicodeError):
         raise LLMError("unreachable", f"The name {host} is not known to this machine. Is it spelled right?") from None
     if address is None:
         return reach
-    if kind_of(address) != "public":
+    if get_address_kind(address) != "public":
         raise InputError(
             f"{host} is inside a private network, or may lead into one ({address}). Requests go there only if whoever "
             f"starts the server lists it: ENVARIUM_ENDPOINT_HOSTS={host}:{port}"
@@ -45,11 +45,11 @@ def check_address(url: str, *, vouched: bool = False) -> Reach | None:
     )
 
 
-def require_plain(url: str) -> None:
-    """Raises InputError: the address has characters that no address has.
+def require_plain_address(url: str) -> None:
+    """Raise InputError if the address has characters that no address has.
 
-    Parsers drop some of them or take them for others (full-width digits for digits), each in its own way: what is
-    looked at and what is connected to could be two addresses.
+    Parsers drop some of them or take them for others (full-width digits for digits), each in its own way: the address
+    that is checked and the one that is connected to could differ.
     """
     odd = next((letter for letter in url if not "!" <= letter <= "~" or letter in '"<>\\^`{|}'), None)
     if odd is not None:
@@ -59,7 +59,7 @@ def require_plain(url: str) -> None:
         )
 
 
-def _reach_of(scheme: str) -> Reach:
-    """Public addresses over TLS; in development this machine as well."""
+def _get_allowed_reach(scheme: str) -> Reach:
+    """Return public addresses over TLS; in development loopback as well."""
     public: Reach = frozenset({"public"} if scheme == "https" else ())
     return public if settings.PRODUCTION else public | {"loopback"}

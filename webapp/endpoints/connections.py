@@ -1,4 +1,4 @@
-"""Connections to registered endpoints. The client behind them takes a second to import: only what asks a model pays."""
+"""Connections to registered endpoints. Their client takes a second to import, so only what asks a model imports it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from synthesis.errors import InputError, LLMError
 from synthesis.llm.refusals import LeftOut
 from webapp.endpoints import services
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.services import opened
+from webapp.endpoints.services import open_endpoint
 
 if TYPE_CHECKING:
     from synthesis.llm.client import Connection
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def connect(endpoint: llm.Endpoint) -> Connection:
-    """A connection to an opened endpoint: an async context manager."""
+def open_connection(endpoint: llm.Endpoint) -> Connection:
+    """Return a connection to an opened endpoint: an async context manager."""
     from synthesis.llm import client
 
-    return client.connect(endpoint, note_left_out)
+    return client.connect_to_endpoint(endpoint, note_left_out)
 
 
 async def note_left_out(endpoint: str, left_out: LeftOut) -> None:
-    """Keep what an endpoint refuses, on its row."""
+    """Store on an endpoint's row the parameter that its server refuses."""
 
-    def keep() -> None:
+    def save_to_row() -> None:
         try:
             services.note_left_out(endpoint, left_out)
-        except Error as error:  # it is found out again
+        except Error as error:  # the next request finds it out again
             logger.warning("endpoint %s: %s", endpoint, error)
-        finally:
+        finally:  # the thread has a database connection of its own
             connection.close()
 
-    await asyncio.to_thread(keep)
+    await asyncio.to_thread(save_to_row)
 
 
 @asynccontextmanager
-async def chat_with(row: Endpoint, model: str, role: str) -> AsyncIterator[llm.ChatModel]:
-    """A model of an endpoint to chat with, for what plays `role`. Raises LLMError where it must not be used."""
+async def open_chat_model(row: Endpoint, model: str, role: str) -> AsyncIterator[llm.ChatModel]:
+    """Yield a chat model of an endpoint, for the role `role`. Raises LLMError if the endpoint must not be used."""
     try:
-        endpoint = opened(row)
+        endpoint = open_endpoint(row)
     except InputError as error:
         raise LLMError("refused", f"The {role}'s endpoint {row.name} cannot be used: {error}") from error
-    async with connect(endpoint) as connection:
+    async with open_connection(endpoint) as connection:
         yield connection.chat(model)

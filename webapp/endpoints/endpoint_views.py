@@ -1,4 +1,4 @@
-"""Pages on endpoints: register, change, try, take away, and which model plays which role."""
+"""Pages on endpoints: register, change, try, delete, and the model of each role."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import EnvariumError, InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.endpoints import queries, services
 from webapp.endpoints import trial as trying
 from webapp.endpoints.forms import EndpointForm, PriceForm, SamplingForm
 from webapp.endpoints.models import Endpoint, StructuredOutput
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
 from webapp.query_params import Params
-from webapp.rest.api_examples import ApiExample, api_call
+from webapp.rest.api_examples import ApiExample, build_api_call
 
 
-@access("admin")
+@require_scope("admin")
 @require_safe
 @never_cache
-def listing(request: HttpRequest) -> HttpResponse:
-    return _listed(request)
+def list_endpoints(request: HttpRequest) -> HttpResponse:
+    return _render_list(request)
 
 
-def _listed(request: HttpRequest, form: SamplingForm | None = None) -> HttpResponse:
-    """The list; with a `form` that was sent and is wrong."""
-    lines = queries.roles()
+def _render_list(request: HttpRequest, form: SamplingForm | None = None) -> HttpResponse:
+    """Show the list; with a `form` that was sent and is invalid."""
+    lines = queries.list_role_lines()
     context = {
-        "endpoints": queries.endpoints(),
-        "choices": queries.choices(),
+        "endpoints": queries.list_endpoints(),
+        "choices": queries.list_model_choices(),
         "roles": lines,
         "roles_set": any(line.value for line in lines),
         "sampling": (form or SamplingForm()).rows(),
@@ -43,11 +43,11 @@ def _listed(request: HttpRequest, form: SamplingForm | None = None) -> HttpRespo
     return render(request, "endpoints/list.html", context, status=200 if form is None else 422)
 
 
-@access("admin")
+@require_scope("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_post_parameters("key")
 @never_cache
-def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
+def edit_endpoint(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     """Register an endpoint, or change the one that `pk` names."""
     row = get_object_or_404(Endpoint, pk=pk) if pk is not None else None
     form = EndpointForm(request.POST if request.method == "POST" else None, row=row)
@@ -57,15 +57,15 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
         except InputError as error:
             form.add_error(None, str(error))
         else:
-            done = "saved" if row else "registered"
-            messages.success(request, f"{saved.name} is {done}. Try a model to see whether it replies.")
+            action = "saved" if row else "registered"
+            messages.success(request, f"{saved.name} is {action}. Try a model to see whether it replies.")
             return redirect("endpoints:edit", saved.pk)
     status = 422 if request.method == "POST" else 200
-    context: dict[str, Any] = {"form": form, "row": row, "copy_as": save_call(request, row)}
+    context: dict[str, Any] = {"form": form, "row": row, "copy_as": build_save_call(request, row)}
     if row is not None:
         structured_form = Params(request.GET).choice("found", StructuredOutput.values)
-        context |= {"prices": queries.prices_of(row), "price_form": PriceForm()}
-        context["left_out"] = queries.left_out_of(row)
+        context |= {"prices": queries.list_price_lines(row), "price_form": PriceForm()}
+        context["left_out"] = queries.list_left_out_lines(row)
         context |= {
             "found": StructuredOutput(structured_form)
             if structured_form and structured_form != row.structured
@@ -74,28 +74,29 @@ def edit(request: HttpRequest, pk: int | None = None) -> HttpResponse:
     return render(request, "endpoints/edit.html", context, status=status)
 
 
-def save_call(request: HttpRequest, row: Endpoint | None) -> ApiExample:
-    """The form as a call: what is known of `row`, or an example. The key is left out, which keeps the one there is."""
+def build_save_call(request: HttpRequest, row: Endpoint | None) -> ApiExample:
+    """Return the form as an API call: the settings of `row`, or an example. The key is left out, which keeps the stored
+    one."""
     if row is None:
-        return api_call(request, "POST", "api:create_endpoint", body=EXAMPLE)
+        return build_api_call(request, "POST", "api:create_endpoint", body=EXAMPLE)
     fields = [name for name in EndpointIn.model_fields if name != "key"]
     body = {name: getattr(row, name) for name in fields}
-    return api_call(request, "PUT", "api:change_endpoint", args=(row.pk,), body=body)
+    return build_api_call(request, "PUT", "api:change_endpoint", args=(row.pk,), body=body)
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def remove(request: HttpRequest, pk: int) -> HttpResponse:
+def delete_endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Endpoint, pk=pk)
     services.delete_endpoint(request.user, pk)
     messages.success(request, f"{row.name} is gone, with its key. Jobs that would use it say so.")
     return redirect("endpoints:list")
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def trial(request: HttpRequest, pk: int) -> HttpResponse:
-    """A few tiny requests to one model; the page that follows offers to keep what they found."""
+def try_model(request: HttpRequest, pk: int) -> HttpResponse:
+    """Send a few tiny requests to one model; the page that follows offers to save what they found."""
     row = get_object_or_404(Endpoint, pk=pk)
     model = Params(request.POST).whole_text("model", 200, strip=True)
     if not model:
@@ -108,10 +109,10 @@ def trial(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{page}?found={outcome.structured}" if outcome.structured else page)
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def structured(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep a form of structured output that a trial found."""
+def save_structured_form(request: HttpRequest, pk: int) -> HttpResponse:
+    """Store a form of structured output that a trial found."""
     row = get_object_or_404(Endpoint, pk=pk)
     try:
         services.save_structured(request.user, pk, request.POST.get("structured", ""))
@@ -122,10 +123,10 @@ def structured(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("endpoints:edit", pk)
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def look(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take over the models that the server lists."""
+def refresh_models(request: HttpRequest, pk: int) -> HttpResponse:
+    """Store the models that the server lists."""
     row = get_object_or_404(Endpoint, pk=pk)
     try:
         names = trying.look_for_models(row)
@@ -133,15 +134,15 @@ def look(request: HttpRequest, pk: int) -> HttpResponse:
     except EnvariumError as error:
         messages.error(request, str(error))
     else:
-        kept = f" The first {services.MAX_MODELS} are kept." if len(names) > services.MAX_MODELS else ""
-        messages.success(request, f"{row.name} lists {len(names):,} model{'' if len(names) == 1 else 's'}.{kept}")
+        limit_note = f" The first {services.MAX_MODELS} are kept." if len(names) > services.MAX_MODELS else ""
+        messages.success(request, f"{row.name} lists {len(names):,} model{'' if len(names) == 1 else 's'}.{limit_note}")
     return redirect("endpoints:edit", pk)
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def price(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say what a model costs, or (`forget`) that nobody knows."""
+def save_price(request: HttpRequest, pk: int) -> HttpResponse:
+    """Store the price of a model, or (`forget`) remove it."""
     get_object_or_404(Endpoint, pk=pk)
     params, form = Params(request.POST), PriceForm(request.POST)
     model = params.text("forget")
@@ -165,12 +166,14 @@ def price(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("endpoints:edit", pk)
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def roles(request: HttpRequest) -> HttpResponse:
+def save_roles(request: HttpRequest) -> HttpResponse:
     """Save the default model of every role at once."""
     try:
-        services.set_roles(request.user, {line.role: request.POST.get(line.role, "") for line in queries.roles()})
+        services.set_roles(
+            request.user, {line.role: request.POST.get(line.role, "") for line in queries.list_role_lines()}
+        )
     except InputError as error:
         messages.error(request, str(error))
     else:
@@ -178,22 +181,22 @@ def roles(request: HttpRequest) -> HttpResponse:
     return redirect("endpoints:list")
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def sampling(request: HttpRequest) -> HttpResponse:
-    """Save how every role is asked by default."""
+def save_sampling(request: HttpRequest) -> HttpResponse:
+    """Save the default sampling of every role."""
     form = SamplingForm(request.POST)
     if not form.is_valid():
-        return _listed(request, form)
+        return _render_list(request, form)
     services.set_sampling(request.user, form.chosen())
     messages.success(request, "How the roles are asked is saved. Batches that run keep what they began with.")
     return redirect("endpoints:list")
 
 
-@access("admin")
+@require_scope("admin")
 @require_POST
-def all_parameters(request: HttpRequest, pk: int) -> HttpResponse:
-    """Send a model again what its server refused."""
+def restore_parameters(request: HttpRequest, pk: int) -> HttpResponse:
+    """Send a model again the parameters that its server refused."""
     get_object_or_404(Endpoint, pk=pk)
     model = request.POST.get("model", "")[:200]
     try:

@@ -10,8 +10,8 @@ from synthesis.llm.cost import Price
 from synthesis.llm.sampling import Sampling
 from webapp.endpoints import sampling_fields
 from webapp.endpoints.models import ASKED, Endpoint, StructuredOutput
-from webapp.endpoints.queries import sampling_defaults
-from webapp.endpoints.services import MAX_PRICE, EndpointChanges, names_in
+from webapp.endpoints.queries import get_sampling_defaults
+from webapp.endpoints.services import MAX_PRICE, EndpointChanges, split_names
 
 ADDRESS = mark_safe(
     "Up to and with <code>/v1</code>. Public addresses need https; hosts inside a private network are listed at start "
@@ -28,7 +28,7 @@ STRUCTURED = mark_safe(
 
 
 class EndpointForm(forms.Form):
-    """An endpoint as a person types it, new or the one there is in `row`. The key is never filled in again."""
+    """An endpoint as a person types it, new or the existing `row`. The key is never filled in again."""
 
     name = forms.CharField(max_length=60)
     base_url = forms.CharField(label="Address", max_length=500, help_text=ADDRESS)
@@ -61,12 +61,12 @@ class EndpointForm(forms.Form):
         super().__init__(*args, **kwargs)
         if row is not None:
             names = ("name", "base_url", "max_concurrency", "timeout_s", "structured")
-            known = {name: getattr(row, name) for name in names}
-            self.initial = {**self.initial, **known, "models": "\n".join(row.model_names)}
-            self._tell(row)
+            current = {name: getattr(row, name) for name in names}
+            self.initial = {**self.initial, **current, "models": "\n".join(row.model_names)}
+            self._set_help_texts(row)
 
-    def _tell(self, row: Endpoint) -> None:
-        """Hints that differ once it is registered."""
+    def _set_help_texts(self, row: Endpoint) -> None:
+        """Set the help texts that differ for a registered endpoint."""
         if row.has_key:
             self.fields["key"].help_text = "A key is kept, encrypted. Leave this empty to keep it."
         self.fields["models"].help_text = f"{NAMES} Or let the server list them, at the side."
@@ -79,7 +79,7 @@ class EndpointForm(forms.Form):
             name=cleaned["name"],
             base_url=cleaned["base_url"],
             key=key,
-            models=names_in(cleaned["models"]),
+            models=split_names(cleaned["models"]),
             max_concurrency=cleaned["max_concurrency"],
             timeout_s=cleaned["timeout_s"],
             structured=cleaned["structured"] or "none",
@@ -87,21 +87,21 @@ class EndpointForm(forms.Form):
 
 
 class SamplingForm(forms.Form):
-    """How each role is asked, by default."""
+    """Default sampling of each role."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        sampling_fields.add_fields(self, ASKED, sampling_defaults())
+        sampling_fields.add_fields(self, ASKED, get_sampling_defaults())
 
     def rows(self) -> list[sampling_fields.SamplingRow]:
-        return sampling_fields.rows(self, ASKED)
+        return sampling_fields.build_sampling_rows(self, ASKED)
 
     def chosen(self) -> dict[str, Sampling]:
-        return sampling_fields.chosen(self.cleaned_data, ASKED)
+        return sampling_fields.read_sampling(self.cleaned_data, ASKED)
 
 
 class PriceForm(forms.Form):
-    """What a million tokens of a model cost."""
+    """The price of a million tokens of a model."""
 
     model = forms.CharField(max_length=200)
     prompt = forms.FloatField(label="Prompt", min_value=0, max_value=MAX_PRICE)

@@ -6,7 +6,7 @@ from webapp.fields import OrderedJSONField
 
 
 class LLMRole(models.TextChoices):
-    """What a model is asked to be. Each role has a default model, which a job may replace."""
+    """The roles of models. Each role has a default model, which a job may replace."""
 
     AGENT = "agent", "agent: acts in an environment"
     USER = "user", "user: plays the person an agent talks to"
@@ -30,7 +30,7 @@ class StructuredOutput(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """An OpenAI-compatible server. `sealed_key` is encrypted; nothing ever shows it again."""
+    """An OpenAI-compatible server. `sealed_key` is encrypted; it is never shown again."""
 
     name = models.CharField(max_length=60, unique=True)
     base_url = models.CharField(max_length=500)
@@ -77,7 +77,7 @@ class RoleModel(models.Model):
 
 
 class RoleSampling(models.Model):
-    """How a role is asked where nobody says otherwise: a `synthesis.llm.sampling.Sampling`."""
+    """The default sampling of a role: a `synthesis.llm.sampling.Sampling`."""
 
     role = models.CharField(max_length=16, choices=LLMRole.choices, primary_key=True)
     values = OrderedJSONField(default=dict)

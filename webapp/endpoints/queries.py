@@ -1,4 +1,4 @@
-"""Reads on endpoints: what people may choose from."""
+"""Reads on endpoints: the models that people may choose from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.endpoints.models import Endpoint, LLMRole, RoleModel, RoleSampling
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A model of an endpoint, as people choose it: `value` is `endpoint id/model`."""
+    """A model of an endpoint as a choice: `value` is `endpoint id/model`."""
 
     endpoint_id: int
     endpoint: str
@@ -28,21 +28,21 @@ class ModelChoice:
         return f"{self.endpoint}: {self.model}"
 
 
-def endpoints() -> QuerySet[Endpoint]:
-    """Every endpoint, without its key."""
+def list_endpoints() -> QuerySet[Endpoint]:
+    """Return every endpoint, without its key."""
     return Endpoint.objects.order_by("name")
 
 
-def choices() -> list[ModelChoice]:
+def list_model_choices() -> list[ModelChoice]:
     return [
         ModelChoice(endpoint.pk, endpoint.name, model)
-        for endpoint in endpoints().only("name", "model_names")
+        for endpoint in list_endpoints().only("name", "model_names")
         for model in endpoint.model_names
     ]
 
 
 def find_choice(value: str) -> tuple[Endpoint, str] | None:
-    """The endpoint and model that `value` names, None where there is no such one."""
+    """Return the endpoint and model that `value` names, None if there is no such model."""
     number, _, model = value.partition("/")
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         return None
@@ -52,23 +52,25 @@ def find_choice(value: str) -> tuple[Endpoint, str] | None:
 
 @dataclass(frozen=True)
 class PriceLine:
-    """A model with its price, None where nobody has said it. `listed`: its endpoint still lists it."""
+    """A model with its price, None if it is unknown. `listed` is true if its endpoint still lists the model."""
 
     model: str
     price: Price | None
     listed: bool = True
 
 
-def prices_of(row: Endpoint) -> list[PriceLine]:
-    """Every model that the endpoint lists or has a price for."""
-    known = {model: Price.model_validate(price) for model, price in row.prices.items()}
-    listed = [PriceLine(model, known.get(model)) for model in row.model_names]
-    return listed + [PriceLine(model, price, False) for model, price in known.items() if model not in row.model_names]
+def list_price_lines(row: Endpoint) -> list[PriceLine]:
+    """Return every model that the endpoint lists or has a price for."""
+    stored_prices = {model: Price.model_validate(price) for model, price in row.prices.items()}
+    listed = [PriceLine(model, stored_prices.get(model)) for model in row.model_names]
+    return listed + [
+        PriceLine(model, price, False) for model, price in stored_prices.items() if model not in row.model_names
+    ]
 
 
 @dataclass(frozen=True)
 class LeftOutLine:
-    """A parameter that requests to a model do without, and why."""
+    """A parameter that requests to a model leave out, and the reason."""
 
     model: str
     name: str
@@ -76,7 +78,7 @@ class LeftOutLine:
     said: str
 
 
-def left_out_of(row: Endpoint) -> list[LeftOutLine]:
+def list_left_out_lines(row: Endpoint) -> list[LeftOutLine]:
     return [
         LeftOutLine(model, name, known.get("instead", ""), known.get("said", ""))
         for model, names in row.left_out.items()
@@ -84,18 +86,19 @@ def left_out_of(row: Endpoint) -> list[LeftOutLine]:
     ]
 
 
-def prices() -> dict[str, Price]:
-    """Every known price by the name that calls are counted under (`endpoint/model`)."""
+def load_prices() -> dict[str, Price]:
+    """Return every known price by the name that calls are counted under (`endpoint/model`)."""
     return {
         f"{endpoint.name}/{model}": Price.model_validate(price)
-        for endpoint in endpoints().only("name", "prices")
+        for endpoint in list_endpoints().only("name", "prices")
         for model, price in endpoint.prices.items()
     }
 
 
 @dataclass(frozen=True)
 class RoleLine:
-    """A role with its default model. `gone` names one that its endpoint lists no more; it is used all the same."""
+    """A role with its default model. `gone` names a model that its endpoint no longer lists; it is used all the
+    same."""
 
     role: str
     label: str
@@ -103,25 +106,25 @@ class RoleLine:
     gone: str = ""
 
 
-def roles() -> list[RoleLine]:
-    """Every role with its default model, empty where none is set."""
-    lines = {default.role: _line(default) for default in RoleModel.objects.select_related("endpoint")}
+def list_role_lines() -> list[RoleLine]:
+    """Return every role with its default model, empty if none is set."""
+    lines = {default.role: _build_role_line(default) for default in RoleModel.objects.select_related("endpoint")}
     return [lines.get(value, RoleLine(value, label, "")) for value, label in LLMRole.choices]
 
 
-def _line(default: RoleModel) -> RoleLine:
+def _build_role_line(default: RoleModel) -> RoleLine:
     choice = ModelChoice(default.endpoint_id, default.endpoint.name, default.model)
-    gone = "" if default.model in default.endpoint.model_names else choice.label
-    return RoleLine(default.role, LLMRole(default.role).label, choice.value, gone)
+    missing_label = "" if default.model in default.endpoint.model_names else choice.label
+    return RoleLine(default.role, LLMRole(default.role).label, choice.value, missing_label)
 
 
-def sampling_defaults() -> dict[str, Sampling]:
-    """How each role is asked that somebody has said it of, and those that have a default of ours."""
-    known = {row.role: Sampling.model_validate(row.values) for row in RoleSampling.objects.all()}
-    return dict(DEFAULTS) | known
+def get_sampling_defaults() -> dict[str, Sampling]:
+    """Return the sampling of each role that has one; stored values override the built-in ones."""
+    stored_values = {row.role: Sampling.model_validate(row.values) for row in RoleSampling.objects.all()}
+    return dict(DEFAULTS) | stored_values
 
 
-def default_of(role: str) -> tuple[Endpoint, str] | None:
-    """The default model of a role."""
+def find_default_model(role: str) -> tuple[Endpoint, str] | None:
+    """Return the default model of a role with its endpoint; None if none is set."""
     default = RoleModel.objects.select_related("endpoint").filter(role=role).first()
     return (default.endpoint, default.model) if default else None

@@ -1,4 +1,4 @@
-"""Endpoints as the API shows them: never a key."""
+"""Endpoints as the API shows them, without keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Money = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
 
 
 class EndpointLine(Schema):
-    """What everybody may know: enough to choose a model by name."""
+    """An endpoint as all users may see it: enough to choose a model by name."""
 
     id: int
     name: str
@@ -34,7 +34,7 @@ class EndpointLine(Schema):
 
 
 class PriceOut(Schema):
-    """Money for a million tokens, in the unit of spend caps. `cached` null: cached tokens cost what others cost."""
+    """Price of a million tokens, in the unit of spend caps. `cached` null: cached tokens cost the same as others."""
 
     prompt: float
     completion: float
@@ -42,15 +42,15 @@ class PriceOut(Schema):
 
 
 class LeftOutOut(Schema):
-    """Why requests do without a parameter, and the name that goes in its place."""
+    """The reason why requests leave out a parameter, and the name that replaces it."""
 
     instead: str = ""
     said: str = ""
 
 
 class EndpointOut(EndpointLine):
-    """`prices` by model; one that is not there is unknown, not free. `structured`: what replies are held to.
-    `left_out`: by model the parameters that its server refused."""
+    """An endpoint with its settings. `prices` are by model; a missing one is unknown, not free. `structured` is the
+    form that replies are held to. `left_out` has by model the parameters that its server refused."""
 
     base_url: str
     max_concurrency: int
@@ -64,7 +64,7 @@ class EndpointOut(EndpointLine):
 
 
 class PriceIn(BodyIn):
-    """Money for a million tokens, in the unit of spend caps; 0 where it is free."""
+    """Price of a million tokens, in the unit of spend caps; 0 if it is free."""
 
     prompt: Money
     completion: Money
@@ -72,7 +72,8 @@ class PriceIn(BodyIn):
 
 
 class EndpointIn(BodyIn):
-    """`key`: left out keeps the one there is, an empty text takes it away. `prices`: left out keeps those there are."""
+    """Settings of an endpoint. `key`: if left out, the stored one stays; an empty text removes it. `prices`: if left
+    out, the stored ones stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
@@ -102,7 +103,7 @@ class EndpointIn(BodyIn):
 
 
 class TrialIn(BodyIn):
-    """Which of the endpoint's models to try."""
+    """The model of the endpoint to try."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"model": "a-model"}]})
 
@@ -110,8 +111,8 @@ class TrialIn(BodyIn):
 
 
 class TrialOut(Schema):
-    """`calls_tools` is null where nothing came back. `structured`: what of `response_format` the server honours, null
-    where that could not be told; nothing is changed by it."""
+    """Outcome of a trial. `calls_tools` is null if no reply came. `structured` is the form of `response_format` that
+    the server honours, null if that could not be found out; the trial changes nothing."""
 
     ok: bool
     message: str

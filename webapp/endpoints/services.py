@@ -1,4 +1,4 @@
-"""Writes on endpoints, each in the audit log, and how a registered endpoint is opened."""
+"""Writes on endpoints, each in the audit log, and the opening of a registered endpoint."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import ValidationError
 
 from synthesis import llm
 from synthesis.errors import InputError, LLMError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.llm.cost import Price
 from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.refusals import LeftOut
 from synthesis.llm.sampling import DEFAULTS, Sampling
-from webapp.accounts.services import audit
-from webapp.endpoints.addresses import check_address, require_plain
-from webapp.endpoints.key_encryption import seal, unseal
+from webapp.accounts.services import write_audit_entry
+from webapp.endpoints.addresses import check_address, require_plain_address
+from webapp.endpoints.key_encryption import decrypt_key, encrypt_key
 from webapp.endpoints.models import ASKED, Endpoint, LLMRole, RoleModel, RoleSampling, StructuredOutput
 from webapp.endpoints.queries import find_choice
 
@@ -33,8 +33,8 @@ _NAME = re.compile(r"[\w][\w .:-]{0,59}")
 
 @dataclass(frozen=True)
 class EndpointChanges:
-    """What a person asked for. `key` None keeps the one there is, "" takes it away; `prices` None keeps
-    those there are."""
+    """Changes that a person asked for. `key` None keeps the stored one, "" removes it; `prices` None keeps the stored
+    ones."""
 
     name: str
     base_url: str
@@ -46,21 +46,21 @@ class EndpointChanges:
     prices: dict[str, Price] | None = None
 
 
-def names_in(text: str) -> tuple[str, ...]:
-    """Names from what a person typed: one a line, or with commas between."""
-    names = [clean(part.strip()) for part in re.split(r"[\n,]", text)]
+def split_names(text: str) -> tuple[str, ...]:
+    """Return the names in a typed text: one on each line, or separated by commas."""
+    names = [clean_text(part.strip()) for part in re.split(r"[\n,]", text)]
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def _checked(wish: EndpointChanges, key: str, *, vouched: bool) -> llm.Endpoint:
+def _build_checked_endpoint(wish: EndpointChanges, key: str, *, vouched: bool) -> llm.Endpoint:
     if not _NAME.fullmatch(wish.name):
         raise InputError("A name has 1 to 60 letters, digits, spaces or . : - _ and starts with a letter or digit.")
     if len(wish.models) > MAX_MODELS or any(len(name) > 200 for name in wish.models):
         raise InputError(f"At most {MAX_MODELS} models, each with at most 200 characters in its name.")
     _require_prices(wish.prices or {})
-    require_plain(wish.base_url.strip(" "))
+    require_plain_address(wish.base_url.strip(" "))
     try:
-        opened = _opened(wish.name, wish.base_url, key, wish.max_concurrency, wish.timeout_s, wish.structured)
+        opened = _build_endpoint(wish.name, wish.base_url, key, wish.max_concurrency, wish.timeout_s, wish.structured)
     except ValidationError as error:
         raise InputError("; ".join(fault["msg"].removeprefix("Value error, ") for fault in error.errors())) from None
     try:
@@ -77,7 +77,7 @@ def _require_prices(prices: dict[str, Price]) -> None:
         raise InputError(f"A million tokens cost {MAX_PRICE:,} at most: is this the price of a million?")
 
 
-def _opened(
+def _build_endpoint(
     name: str, base_url: str, key: str, concurrency: int, timeout_s: int, structured: str = "none"
 ) -> llm.Endpoint:
     return llm.Endpoint.model_validate(
@@ -94,9 +94,10 @@ def _opened(
 
 
 def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> Endpoint:
-    """Register an endpoint, or change one. Raises InputError and, for a `pk` that is gone, Endpoint.DoesNotExist.
+    """Register an endpoint, or change one. Raises InputError and, for a deleted `pk`, Endpoint.DoesNotExist.
 
-    A new address needs its key typed again, so that no key goes where it was not meant to, and its prices said again.
+    A new address needs its key typed again, so that no key is sent to a server it was not meant for; its prices are
+    cleared unless they are given.
     """
     before = Endpoint.objects.get(pk=pk) if pk is not None else None
     if before is not None:
@@ -104,8 +105,8 @@ def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> E
     moved = before is not None and wish.base_url.strip().rstrip("/") != before.base_url
     if before is not None and wish.key is None and before.has_key and moved:
         raise InputError("The address has changed: type the key again, or choose to keep none.")
-    key = wish.key if wish.key is not None else (unseal(before.sealed_key) if before else "")
-    opened = _checked(wish, key, vouched=before is not None and before.from_environment and not moved)
+    key = wish.key if wish.key is not None else (decrypt_key(before.sealed_key) if before else "")
+    opened = _build_checked_endpoint(wish, key, vouched=before is not None and before.from_environment and not moved)
     row = before or Endpoint()
     row.name, row.base_url = wish.name, opened.base_url
     row.model_names, row.max_concurrency, row.timeout_s = list(wish.models), wish.max_concurrency, wish.timeout_s
@@ -116,12 +117,12 @@ def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> E
         row.prices = {}  # another server's
     if moved:
         row.left_out = {}
-    row.sealed_key = seal(opened.api_key.get_secret_value())
+    row.sealed_key = encrypt_key(opened.api_key.get_secret_value())
     row.from_environment = row.from_environment and not moved
     try:
         with transaction.atomic():
             row.save()
-            audit(
+            write_audit_entry(
                 actor,
                 "endpoint.change" if before else "endpoint.create",
                 row,
@@ -136,7 +137,7 @@ def save_endpoint(actor: Any, wish: EndpointChanges, pk: int | None = None) -> E
 
 
 def _require_registered(row: Endpoint) -> None:
-    """Raises InputError for this site's own endpoint."""
+    """Raise InputError for this site's own endpoint."""
     if row.served_here:
         raise InputError(
             f"{row.name} is this site itself: its models are started and stopped on the pages of training jobs."
@@ -147,54 +148,54 @@ def _require_registered(row: Endpoint) -> None:
 def delete_endpoint(actor: Any, pk: int) -> None:
     row = Endpoint.objects.select_for_update().get(pk=pk)
     _require_registered(row)
-    audit(actor, "endpoint.delete", row, base_url=row.base_url)
+    write_audit_entry(actor, "endpoint.delete", row, base_url=row.base_url)
     row.delete()
 
 
 @transaction.atomic
 def save_models(actor: Any, pk: int, names: list[str]) -> None:
-    """Keep the models that a server listed, in place of those there were."""
+    """Store the models that a server listed, in place of the previous ones."""
     row = Endpoint.objects.select_for_update().get(pk=pk)
     _require_registered(row)
     row.model_names = names[:MAX_MODELS]
     row.save(update_fields=["model_names", "updated_at"])
-    audit(actor, "endpoint.models", row, models=row.model_names[:20], count=len(row.model_names))
+    write_audit_entry(actor, "endpoint.models", row, models=row.model_names[:20], count=len(row.model_names))
 
 
 @transaction.atomic
 def save_structured(actor: Any, pk: int, form: str) -> None:
-    """Say what the server holds its models to. Raises InputError."""
+    """Store the form that the server holds its models to. Raises InputError."""
     if form not in StructuredOutput.values:
         raise InputError(f"There is no form of structured output {form[:30]!r}: {', '.join(StructuredOutput.values)}.")
     row = Endpoint.objects.select_for_update().get(pk=pk)
     before, row.structured = row.structured, form
     row.save(update_fields=["structured", "updated_at"])
-    audit(actor, "endpoint.structured", row, structured=form, before=before)
+    write_audit_entry(actor, "endpoint.structured", row, structured=form, before=before)
 
 
 @transaction.atomic
 def save_price(actor: Any, pk: int, model: str, price: Price | None) -> None:
-    """Say what a million tokens of a model cost; None: it is not known any more. Raises InputError."""
+    """Store the price of a million tokens of a model; None: it is unknown from now on. Raises InputError."""
     row = Endpoint.objects.select_for_update().get(pk=pk)
     before = row.prices.pop(model, None)
     if price is not None:
         row.prices[model] = price.model_dump()
         _require_prices({name: Price.model_validate(stored) for name, stored in row.prices.items()})
     row.save(update_fields=["prices", "updated_at"])
-    audit(actor, "endpoint.price", row, model=model, price=row.prices.get(model), before=before)
+    write_audit_entry(actor, "endpoint.price", row, model=model, price=row.prices.get(model), before=before)
 
 
 @transaction.atomic
 def set_roles(actor: Any, values: dict[str, str]) -> None:
-    """Default models by role: `values` are those of `queries.choices`, "" for none. All or nothing.
+    """Store default models by role: `values` are of the form `endpoint id/model`, "" for none. All or nothing.
 
     Raises InputError.
     """
-    known = {default.role: default for default in RoleModel.objects.select_for_update()}
+    current_defaults = {default.role: default for default in RoleModel.objects.select_for_update()}
     for role, value in values.items():
         if role not in LLMRole.values:
             raise InputError(f"There is no role {role[:30]!r}.")
-        before = known.get(role)
+        before = current_defaults.get(role)
         if value == (f"{before.endpoint_id}/{before.model}" if before else ""):
             continue
         chosen = find_choice(value) if value else None
@@ -204,12 +205,14 @@ def set_roles(actor: Any, values: dict[str, str]) -> None:
             RoleModel.objects.filter(role=role).delete()
         else:
             RoleModel.objects.update_or_create(role=role, defaults={"endpoint": chosen[0], "model": chosen[1]})
-        audit(actor, "endpoint.role", chosen[0] if chosen else None, role=role, model=chosen[1] if chosen else "")
+        write_audit_entry(
+            actor, "endpoint.role", chosen[0] if chosen else None, role=role, model=chosen[1] if chosen else ""
+        )
 
 
 @transaction.atomic
 def set_sampling(actor: Any, values: dict[str, Sampling]) -> None:
-    """How roles are asked, by role. Raises InputError for one that is not there."""
+    """Store the default sampling by role. Raises InputError for an unknown role."""
     for role, sampling in values.items():
         if role not in ASKED:
             raise InputError(f"There is no role {role[:30]!r}.")
@@ -219,38 +222,41 @@ def set_sampling(actor: Any, values: dict[str, Sampling]) -> None:
         if chosen == (row.values if row else usual):
             continue
         RoleSampling.objects.update_or_create(role=role, defaults={"values": chosen})
-        audit(actor, "endpoint.sampling", None, role=role, **{name: str(value) for name, value in chosen.items()})
+        write_audit_entry(
+            actor, "endpoint.sampling", None, role=role, **{name: str(value) for name, value in chosen.items()}
+        )
 
 
 @transaction.atomic
 def note_left_out(endpoint: str, left_out: LeftOut) -> None:
-    """Keep that a server refuses a parameter of a model, or cannot do with it. Nothing where the endpoint is gone."""
+    """Store that a server refuses a parameter of a model, or cannot handle it. Do nothing if the endpoint was
+    deleted."""
     row = Endpoint.objects.select_for_update().filter(name=endpoint).first()
     if row is None:
         return
-    known = row.left_out.setdefault(left_out.model[:200], {})
-    known[left_out.name[:60]] = {"instead": left_out.instead[:60], "said": clean(left_out.said)[:300]}
+    model_left_out = row.left_out.setdefault(left_out.model[:200], {})
+    model_left_out[left_out.name[:60]] = {"instead": left_out.instead[:60], "said": clean_text(left_out.said)[:300]}
     row.save(update_fields=["left_out", "updated_at"])
-    audit(None, "endpoint.left_out", row, model=left_out.model[:200], parameter=left_out.name[:60])
+    write_audit_entry(None, "endpoint.left_out", row, model=left_out.model[:200], parameter=left_out.name[:60])
 
 
 @transaction.atomic
 def forget_left_out(actor: Any, pk: int, model: str) -> None:
-    """Send a model every parameter again: its server may take them by now."""
+    """Send a model every parameter again: its server may accept them by now."""
     row = Endpoint.objects.select_for_update().get(pk=pk)
     if row.left_out.pop(model, None) is None:
         raise InputError(f"Nothing is left out of requests to {model[:80]}.")
     row.save(update_fields=["left_out", "updated_at"])
-    audit(actor, "endpoint.all_parameters", row, model=model[:200])
+    write_audit_entry(actor, "endpoint.all_parameters", row, model=model[:200])
 
 
-def opened(row: Endpoint) -> llm.Endpoint:
-    """The endpoint with its key, to connect to. Raises InputError when it must not or cannot be used, LLMError when
-    its name is not known. Only its own address ever gets the key."""
+def open_endpoint(row: Endpoint) -> llm.Endpoint:
+    """Return the endpoint with its key, to connect to. Raises InputError if it must not or cannot be used, LLMError if
+    its name is unknown. Only its own address ever gets the key."""
     base_url = settings.SITE_URL.rstrip("/") + SERVED_PATH if row.served_here else row.base_url
     reach = check_address(base_url, vouched=row.from_environment or row.served_here)
-    key = unseal(row.sealed_key)
-    endpoint = _opened(row.name, base_url, key, row.max_concurrency, row.timeout_s, row.structured)
+    key = decrypt_key(row.sealed_key)
+    endpoint = _build_endpoint(row.name, base_url, key, row.max_concurrency, row.timeout_s, row.structured)
     left_out = {
         model: {name: str(known.get("instead", "")) for name, known in names.items()}
         for model, names in row.left_out.items()
@@ -259,29 +265,29 @@ def opened(row: Endpoint) -> llm.Endpoint:
 
 
 def register_from_environment() -> Endpoint | None:
-    """The endpoint of OPENAI_BASE_URL and OPENAI_API_KEY, kept in step with them at every start."""
+    """Register or update the endpoint of OPENAI_BASE_URL and OPENAI_API_KEY, at every start."""
     url, key = settings.OPENAI_BASE_URL, settings.OPENAI_API_KEY
     if not url and not key:
         return None
     wish = EndpointChanges(ENVIRONMENT_NAME, url or "https://api.openai.com/v1", key)
-    opened = _checked(wish, key, vouched=True)
+    opened = _build_checked_endpoint(wish, key, vouched=True)
     row = Endpoint.objects.filter(name=ENVIRONMENT_NAME).first()
     if row is not None and not row.from_environment:
         return row  # a person took the name, or moved the address: theirs stays
-    if row is not None and row.base_url == opened.base_url and _same_key(row, key):
+    if row is not None and row.base_url == opened.base_url and _has_same_key(row, key):
         return row
     row = row or Endpoint(name=ENVIRONMENT_NAME)
     if row.base_url != opened.base_url:
         row.model_names, row.prices = [], {}  # another server's
-    row.base_url, row.sealed_key, row.from_environment = opened.base_url, seal(key), True
+    row.base_url, row.sealed_key, row.from_environment = opened.base_url, encrypt_key(key), True
     with transaction.atomic():
         row.save()
-        audit(None, "endpoint.environment", row, base_url=row.base_url, key="set" if key else "none")
+        write_audit_entry(None, "endpoint.environment", row, base_url=row.base_url, key="set" if key else "none")
     return row
 
 
-def _same_key(row: Endpoint, key: str) -> bool:
+def _has_same_key(row: Endpoint, key: str) -> bool:
     try:
-        return unseal(row.sealed_key) == key
+        return decrypt_key(row.sealed_key) == key
     except InputError:
         return False

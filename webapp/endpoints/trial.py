@@ -1,4 +1,4 @@
-"""A short conversation with an endpoint, to tell a person whether it works and what it can."""
+"""A short conversation with an endpoint, to show whether it works and what it can do."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from synthesis.errors import EnvariumError, FormatError, LLMError
 from synthesis.json_reader import read_json
 from synthesis.llm import Endpoint, Reply
 from synthesis.llm.endpoint import StructuredForm
-from synthesis.llm.structured import response_format
+from synthesis.llm.structured import build_response_format
 from webapp.endpoints import services
-from webapp.endpoints.connections import connect
+from webapp.endpoints.connections import open_connection
 from webapp.endpoints.models import Endpoint as Row
 from webapp.endpoints.models import StructuredOutput
 
@@ -53,7 +53,7 @@ class Colour(BaseModel):
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of it. `calls_tools` is None where nothing came back; `structured` where that could not be told."""
+    """Outcome of a trial. `calls_tools` is None if no reply came; `structured` is None if it could not be found out."""
 
     ok: bool
     message: str
@@ -63,32 +63,34 @@ class Trial:
 
 
 def try_endpoint(row: Row, model: str) -> Trial:
-    """Ask `model` for one call, then for JSON. Whatever goes wrong is in the message."""
+    """Ask `model` for one call, then for JSON. Every error is in the message."""
     started = time.monotonic()
     try:
-        endpoint = services.opened(row).model_copy(update={"timeout_s": SECONDS, "max_retries": 0})
-        calls, verdict, form, more = asyncio.run(_ask(endpoint, model))
+        endpoint = services.open_endpoint(row).model_copy(update={"timeout_s": SECONDS, "max_retries": 0})
+        calls, verdict, form, more = asyncio.run(_ask_model(endpoint, model))
     except EnvariumError as error:
         advice = ADVICE.get(getattr(error, "reason", ""), "")
         return Trial(False, f"{error} {advice}".strip(), time.monotonic() - started)
     return Trial(True, f"{model} {verdict} {more}", time.monotonic() - started, calls, form)
 
 
-async def _ask(endpoint: Endpoint, model: str) -> tuple[bool, str, StructuredForm | None, str]:
-    """(whether it calls tools, what is to be said of that, the form of structured output, what is to be said of it)."""
-    async with connect(endpoint) as connection:
+async def _ask_model(endpoint: Endpoint, model: str) -> tuple[bool, str, StructuredForm | None, str]:
+    """Return (whether it calls tools, a sentence on that, the form of structured output, a sentence on that)."""
+    async with open_connection(endpoint) as connection:
         connection.asked_after = frozenset({"response_format"})
         chat = connection.chat(model)
         try:
-            calls, verdict = _of_call(await chat.complete([ASKED], [PING], max_tokens=TOKENS, temperature=0))
+            calls, verdict = _describe_call_reply(
+                await chat.complete([ASKED], [PING], max_tokens=TOKENS, temperature=0)
+            )
         except LLMError as error:
             if error.reason not in REFUSED:
                 raise
-            calls, verdict = await _without_tools(chat, error)
-        return calls, verdict, *await _form(chat)
+            calls, verdict = await _retry_without_tools(chat, error)
+        return calls, verdict, *await _find_structured_form(chat)
 
 
-def _of_call(reply: Reply) -> tuple[bool, str]:
+def _describe_call_reply(reply: Reply) -> tuple[bool, str]:
     used = f" {reply.usage.prompt_tokens} + {reply.usage.completion_tokens} tokens."
     if not reply.usage.prompt_tokens + reply.usage.completion_tokens:
         used = " The server counts no tokens."
@@ -101,8 +103,8 @@ def _of_call(reply: Reply) -> tuple[bool, str]:
     return False, f"replied, but with words instead of a call: {words!r}.{used} {WITHOUT_CALLS}"
 
 
-async def _without_tools(chat: OpenAIChat, error: LLMError) -> tuple[bool, str]:
-    """The same request with no tool in it. Raises the first error where that is no better."""
+async def _retry_without_tools(chat: OpenAIChat, error: LLMError) -> tuple[bool, str]:
+    """Repeat the request without a tool. Raises the first error if that fails too."""
     try:
         await chat.complete([GREETING], max_tokens=TOKENS, temperature=0)
     except LLMError:
@@ -110,27 +112,29 @@ async def _without_tools(chat: OpenAIChat, error: LLMError) -> tuple[bool, str]:
     return False, f"replied, but not to a request with a tool: {error} {WITHOUT_CALLS}"
 
 
-async def _form(chat: OpenAIChat) -> tuple[StructuredForm | None, str]:
-    """The strictest form that the server takes and its model's replies keep to, and what is to be said of it."""
-    heard: list[str] = []
+async def _find_structured_form(chat: OpenAIChat) -> tuple[StructuredForm | None, str]:
+    """Return the strictest form that the server accepts and its model's replies have, and a sentence on it."""
+    findings: list[str] = []
     tried: tuple[tuple[StructuredForm, Message], ...] = (("json_schema", GREETING), ("json_object", OBJECT))
-    for form, asked in tried:
+    for form, question in tried:
         try:
-            held = response_format(Colour, form)
-            reply = await chat.complete([asked], max_tokens=TOKENS, temperature=0, response_format=held)
+            reply_format = build_response_format(Colour, form)
+            reply = await chat.complete([question], max_tokens=TOKENS, temperature=0, response_format=reply_format)
         except LLMError as error:
             if error.reason not in REFUSED:
                 return None, f"What it holds replies to could not be told: {error}"
-            heard.append(f"{form} is refused ({error})")
+            findings.append(f"{form} is refused ({error})")
             continue
-        if _keeps(reply, form):
-            return form, f"It holds replies to {StructuredOutput(form).label}.{_listed(heard)}"
-        heard.append(f"{form} changes nothing: it said {' '.join(reply.message.content.split())[:60] or 'nothing'!r}")
-    return "none", f"It holds replies to nothing, so JSON is asked for in words alone.{_listed(heard)}"
+        if _has_form(reply, form):
+            return form, f"It holds replies to {StructuredOutput(form).label}.{_format_attempts(findings)}"
+        findings.append(
+            f"{form} changes nothing: it said {' '.join(reply.message.content.split())[:60] or 'nothing'!r}"
+        )
+    return "none", f"It holds replies to nothing, so JSON is asked for in words alone.{_format_attempts(findings)}"
 
 
-def _keeps(reply: Reply, form: StructuredForm) -> bool:
-    """Whether a reply has the form; one that was cut off at the limit of tokens, so far as it goes."""
+def _has_form(reply: Reply, form: StructuredForm) -> bool:
+    """Return whether a reply has the form; of one that was cut off at the token limit, only its beginning counts."""
     text = reply.message.content.strip()
     if len(text) > MOST_CHARS:
         return False
@@ -143,19 +147,19 @@ def _keeps(reply: Reply, form: StructuredForm) -> bool:
     return isinstance(parsed, dict) and parsed.keys() == {"colour"} and parsed["colour"] in ("red", "green")
 
 
-def _listed(heard: list[str]) -> str:
+def _format_attempts(heard: list[str]) -> str:
     return f" {'; '.join(heard)}." if heard else ""
 
 
 def look_for_models(row: Row, seconds: float = SECONDS) -> list[str]:
-    """Every model that the server lists, each once. Raises EnvariumError."""
-    endpoint = services.opened(row).model_copy(update={"timeout_s": seconds})
+    """Return every model that the server lists, each once. Raises EnvariumError."""
+    endpoint = services.open_endpoint(row).model_copy(update={"timeout_s": seconds})
 
-    async def ask() -> list[str]:
-        async with connect(endpoint) as connection:
+    async def request_models() -> list[str]:
+        async with open_connection(endpoint) as connection:
             return await connection.models()
 
-    names = asyncio.run(ask())
+    names = asyncio.run(request_models())
     if not names:
         raise LLMError("malformed", f"The endpoint {row.name} lists no model.")
     return list(dict.fromkeys(names))

@@ -14,10 +14,11 @@ from webapp.rest.types import Json, ShortText
 
 
 class AssessmentLine(Schema):
-    """`score` counts passes and warnings, `strict` passes alone, both of the calls that were `made`.
+    """An assessment. `score` counts passes and warnings, `strict` passes alone, both as shares of the calls that were
+    `made`.
 
-    `saved` of the `planned` calls were not needed, `lost` rounds gave no usable reply; `confidence` is null where the
-    sequential test was off. `first_score` is the score before tools were repaired, null where none was. A re-run found
+    `saved` of the `planned` calls were not needed, `lost` rounds gave no usable reply; `confidence` is null if the
+    sequential test was off. `first_score` is the score before tools were repaired, null if none was. A re-run found
     `same_count` and `differs_count`; `rerun_at` is null before the first.
     """
 
@@ -46,8 +47,8 @@ class AssessmentLine(Schema):
 
 
 class AssessmentOut(AssessmentLine):
-    """`rates` are the verdicts by tool, `roles` the model of each role, `prompts` the SHA-256 of each prompt; `notes`
-    say what the calls do not show, `repairs` what came of tools that failed."""
+    """An assessment with its details. `rates` are the verdicts by tool, `roles` the model of each role, `prompts` the
+    SHA-256 of each prompt; `notes` state what the calls do not show, `repairs` the outcome of each tool that failed."""
 
     rates: Json
     roles: Json
@@ -64,9 +65,11 @@ class ToolCaseQuery(PageQuery):
 
 
 class ToolCaseLine(Schema):
-    """`position` counts from 0. `result` and `patch` are encoded; with `cut` they were too large to keep.
+    """A call of an assessment. `position` counts from 0. `result` and `patch` are encoded; with `cut` they were too
+    large to store.
 
-    `expectation` is the tester's."""
+    `expectation` is the tester's.
+    """
 
     id: int
     assessment_id: int
@@ -87,7 +90,8 @@ class ToolCaseLine(Schema):
 
 
 class ToolCaseOut(ToolCaseLine):
-    """`state` is the encoded state before the call: with `seed` and `now` all that executing it again needs."""
+    """A call with its state. `state` is the encoded state before the call: with `seed` and `now` all that a repetition
+    needs."""
 
     state: Json
     seed: int

@@ -1,4 +1,4 @@
-"""Writes on assessments: saved once for one content, and what re-running their cases showed."""
+"""Writes on assessments: saved once for each content, and the results of re-running their cases."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from django.utils import timezone
 from synthesis.assessment.cases import Rerun
 from synthesis.drafts import AssessmentDraft
 from synthesis.drafts import ToolCase as CaseDraft
-from synthesis.formats.values import clean
-from webapp.accounts.services import audit
-from webapp.content_store import Saved, content_hash, load, store
+from synthesis.formats.values import clean_text
+from webapp.accounts.services import write_audit_entry
+from webapp.content_store import Saved, content_hash, load_value, store_values
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
-from webapp.jobs.services import create
+from webapp.jobs.queries import find_open_job
+from webapp.jobs.services import enqueue_job
 
 AT_ONCE = 100
 
@@ -25,32 +25,32 @@ AT_ONCE = 100
 def save_assessment(
     version: Version, draft: AssessmentDraft, *, roles: Mapping[str, str] | None = None, scripted: bool = False
 ) -> tuple[Saved, Assessment]:
-    """Store an assessment of a version with its cases; the same one a second time is `unchanged`.
+    """Store an assessment of a version with its cases; an identical one is stored only once (`unchanged`).
 
     `roles` names the models of author, tester and checker. States are written before the transaction.
     """
     digest = content_hash([draft.model_dump(mode="json"), dict(sorted((roles or {}).items())), scripted])
-    known = Assessment.objects.filter(version=version, content_hash=digest).first()
-    if known is not None:
-        return "unchanged", known
+    stored = Assessment.objects.filter(version=version, content_hash=digest).first()
+    if stored is not None:
+        return "unchanged", stored
     states: list[CaseState] = []
     for start in range(0, len(draft.cases), AT_ONCE):
-        states += store(CaseState, [case.state for case in draft.cases[start : start + AT_ONCE]])
+        states += store_values(CaseState, [case.state for case in draft.cases[start : start + AT_ONCE]])
     with transaction.atomic():
-        row, made = Assessment.objects.get_or_create(
+        row, is_new = Assessment.objects.get_or_create(
             version=version,
             content_hash=digest,
-            defaults={**_numbers(draft), "roles": dict(roles or {}), "scripted": scripted},
+            defaults={**_build_assessment_values(draft), "roles": dict(roles or {}), "scripted": scripted},
         )
-        if made:
+        if is_new:
             pairs = enumerate(zip(draft.cases, states, strict=True))
             ToolCase.objects.bulk_create(
-                (_case(row, position, case, state) for position, (case, state) in pairs), batch_size=AT_ONCE
+                (_build_tool_case(row, position, case, state) for position, (case, state) in pairs), batch_size=AT_ONCE
             )
-    return "created" if made else "unchanged", row
+    return "created" if is_new else "unchanged", row
 
 
-def _numbers(draft: AssessmentDraft) -> dict[str, object]:
+def _build_assessment_values(draft: AssessmentDraft) -> dict[str, object]:
     verdicts = [case.verdict for case in draft.cases]
     return {
         "score": draft.score,
@@ -62,7 +62,7 @@ def _numbers(draft: AssessmentDraft) -> dict[str, object]:
         "made": len(verdicts),
         "saved": draft.saved,
         "lost": draft.lost,
-        "notes": [clean(note) for note in draft.notes],
+        "notes": [clean_text(note) for note in draft.notes],
         "first_score": draft.first_score,
         "repairs": [repair.model_dump(mode="json") for repair in draft.repairs],
         "passed": verdicts.count("pass"),
@@ -73,33 +73,33 @@ def _numbers(draft: AssessmentDraft) -> dict[str, object]:
     }
 
 
-def _case(assessment: Assessment, position: int, case: CaseDraft, state: CaseState) -> ToolCase:
+def _build_tool_case(assessment: Assessment, position: int, case: CaseDraft, state: CaseState) -> ToolCase:
     return ToolCase(
         assessment=assessment,
         position=position,
-        tool=clean(case.tool)[:200],
+        tool=clean_text(case.tool)[:200],
         case=case.case,
-        expectation=clean(case.expectation),
+        expectation=clean_text(case.expectation),
         arguments=case.arguments,
         state=state,
         seed=case.seed,
         now=case.now,
         ok=case.ok,
         result=case.result,
-        error=clean(case.error),
+        error=clean_text(case.error),
         patch=list(case.patch),
         digest=case.digest,
         cut=case.cut,
         verdict=case.verdict,
-        reason=clean(case.reason),
+        reason=clean_text(case.reason),
     )
 
 
-def drafts_of(assessment: Assessment) -> Iterator[tuple[ToolCase, CaseDraft]]:
-    """Every case with what a re-run needs of it, one after the other: states are read when their turn comes."""
+def iterate_case_drafts(assessment: Assessment) -> Iterator[tuple[ToolCase, CaseDraft]]:
+    """Yield every case with the draft that a re-run needs; each state is read only when its case comes."""
     for row in assessment.cases.order_by("position").iterator(chunk_size=AT_ONCE):
         fields = {name: getattr(row, name) for name in _SAME_NAME}
-        state = load(CaseState, row.state_id)
+        state = load_value(CaseState, row.state_id)
         yield row, CaseDraft(**fields, patch=tuple(row.patch), state=state)
 
 
@@ -109,29 +109,29 @@ _SAME_NAME = (
 )
 
 
-def keep_rerun(row: ToolCase, rerun: Rerun) -> None:
+def store_rerun(row: ToolCase, rerun: Rerun) -> None:
     row.rerun = "same" if rerun.same else "differs"
     row.differs = ", ".join(rerun.differs)[:100]
     row.save(update_fields=["rerun", "differs"])
 
 
-def keep_reruns(assessment: Assessment, same: int, differs: int) -> None:
-    """What re-running all cases came to, beside the assessment."""
+def store_rerun_counts(assessment: Assessment, same: int, differs: int) -> None:
+    """Store the result counts of a re-run of all cases on the assessment."""
     Assessment.objects.filter(pk=assessment.pk).update(rerun_at=timezone.now(), same_count=same, differs_count=differs)
 
 
-def open_rerun(assessment: Assessment) -> Job | None:
-    """The job that re-runs these cases and has not ended."""
-    return open_of("rerun_cases", f"assessment:{assessment.pk}")
+def find_open_rerun(assessment: Assessment) -> Job | None:
+    """Return the open job that re-runs these cases; None if there is none."""
+    return find_open_job("rerun_cases", f"assessment:{assessment.pk}")
 
 
 @transaction.atomic
 def start_rerun(user: Any, assessment: Assessment) -> Job:
-    """Queue the re-run of an assessment's cases; the job that is on its way already is handed back."""
-    known = open_rerun(assessment)
-    if known is not None:
-        return known
+    """Queue the re-run of an assessment's cases. Return the open job if there is one."""
+    open_job = find_open_rerun(assessment)
+    if open_job is not None:
+        return open_job
     title, subject = f"Re-run the tool cases of assessment {assessment.pk}", f"assessment:{assessment.pk}"
-    job = create("rerun_cases", title, {"assessment": assessment.pk}, user, subject=subject)
-    audit(user, "assessment.rerun", assessment, job=job.pk)
+    job = enqueue_job("rerun_cases", title, {"assessment": assessment.pk}, user, subject=subject)
+    write_audit_entry(user, "assessment.rerun", assessment, job=job.pk)
     return job

@@ -1,4 +1,4 @@
-"""Pages of assessments: a part of the environment's page, the case of a call, and the button that re-runs all."""
+"""Pages of assessments: a tab of the environment's page, the page of a call, and the button that re-runs all cases."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.drafts import ToolRate
-from webapp.accounts.access import access
-from webapp.content_store import load
+from webapp.accounts.access import require_scope
+from webapp.content_store import load_value
 from webapp.environments import assessment_queries as queries
 from webapp.environments import assessment_services
 from webapp.environments.evidence import version_runs
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
-from webapp.paging import keyset
+from webapp.paging import paginate_by_keyset
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 
 CASES_A_PAGE = 30
 
 
 @dataclass(frozen=True)
 class Rate:
-    """One line of the table of tools; shares are None where the tool was not tried that way."""
+    """One line of the table of tools; a share is None if the tool was not called that way."""
 
     tool: str
     passed: int
@@ -43,7 +43,7 @@ class Rate:
     positive_done: int | None
 
 
-def rate_of(rate: ToolRate) -> Rate:
+def build_rate(rate: ToolRate) -> Rate:
     return Rate(
         rate.tool,
         rate.passed,
@@ -57,13 +57,14 @@ def rate_of(rate: ToolRate) -> Rate:
     )
 
 
-def assessment_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, Any]:
-    """The assessment that `?assessment=` names, else the newest of this version, with a page of its cases."""
-    known = queries.of_version(version.pk)
+def build_assessment_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, Any]:
+    """Return the context of the assessment that `?assessment=` names, else of the newest of this version, with a page
+    of its cases."""
+    assessments = queries.list_version_assessments(version.pk)
     params = Params(request.GET)
-    asked = params.id("assessment")
-    row = next((row for row in known if row.pk == asked), known[0] if known else None)
-    runs = version_runs.run_context(version)
+    requested_id = params.id("assessment")
+    row = next((row for row in assessments if row.pk == requested_id), assessments[0] if assessments else None)
+    runs = version_runs.build_run_context(version)
     if row is None:
         return {"assessment": None} | runs
     chosen = {
@@ -73,86 +74,91 @@ def assessment_tab(request: HttpRequest, environment: Environment, version: Vers
         "tool": params.text("tool"),
     }
     return (
-        _head(row)
+        _build_head_context(row)
         | runs
         | {
-            "assessments": known,
+            "assessments": assessments,
             "chosen": chosen,
-            "filter_form": filter_form(row, version, chosen, params),
-            "page": keyset(request, queries.cases(row.pk, **chosen), "position", CASES_A_PAGE),
-            "copy_as": api_call(request, "GET", "api:list_tool_cases", args=(row.pk,), query=chosen),
+            "filter_form": build_filter_form(row, version, chosen, params),
+            "page": paginate_by_keyset(request, queries.filter_tool_cases(row.pk, **chosen), "position", CASES_A_PAGE),
+            "copy_as": build_api_call(request, "GET", "api:list_tool_cases", args=(row.pk,), query=chosen),
         }
     )
 
 
-def filter_form(row: Assessment, version: Version, chosen: dict[str, str], params: Params) -> filter_bar.FilterForm:
-    shown = {"version": params.text("version") and version.number, "assessment": params.text("assessment") and row.pk}
+def build_filter_form(
+    row: Assessment, version: Version, chosen: dict[str, str], params: Params
+) -> filter_bar.FilterForm:
+    hidden_values = {
+        "version": params.text("version") and version.number,
+        "assessment": params.text("assessment") and row.pk,
+    }
     fields = {
-        **filter_bar.hidden({"tab": "assessment", **shown}),
-        "verdict": filter_bar.select("Verdict", queries.VERDICTS),
-        "tool": filter_bar.select("Tool", [rate["tool"] for rate in row.rates]),
-        "case": filter_bar.select("Case", queries.CASES),
+        **filter_bar.make_hidden_fields({"tab": "assessment", **hidden_values}),
+        "verdict": filter_bar.make_select("Verdict", queries.VERDICTS),
+        "tool": filter_bar.make_select("Tool", [rate["tool"] for rate in row.rates]),
+        "case": filter_bar.make_select("Case", queries.CASES),
     }
     if row.rerun_at:
-        fields["rerun"] = filter_bar.select("Re-run", queries.RERUNS)
+        fields["rerun"] = filter_bar.make_select("Re-run", queries.RERUNS)
     return filter_bar.FilterForm(chosen, fields)
 
 
-def note_lines(row: Assessment) -> list[tuple[str, int | None]]:
-    """The notes of an assessment, each with the number of the repair that it tells of, if it does."""
+def build_note_lines(row: Assessment) -> list[tuple[str, int | None]]:
+    """Return the notes of an assessment, each with the number of the repair that it is about, if any."""
     numbers = {repair["tool"]: number for number, repair in enumerate(row.repairs)}
     return [(note, numbers.get(note.partition(" ")[0])) for note in row.notes]
 
 
-def _head(row: Assessment) -> dict[str, Any]:
-    rates = [rate_of(ToolRate.model_validate(rate)) for rate in row.rates]
+def _build_head_context(row: Assessment) -> dict[str, Any]:
+    rates = [build_rate(ToolRate.model_validate(rate)) for rate in row.rates]
     return {
         "assessment": row,
-        "notes": note_lines(row),
+        "notes": build_note_lines(row),
         "rates": rates,
         "untried": sum(rate.positive_share is None or rate.negative_share is None for rate in rates),
         "never_done": sum(bool(rate.positive) and rate.positive_done == 0 for rate in rates),
-        "rerun_job": assessment_services.open_rerun(row),
+        "rerun_job": assessment_services.find_open_rerun(row),
     }
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def assessment(request: HttpRequest, pk: int) -> HttpResponse:
-    """The head of one assessment, as it follows a re-run; else the page that it is a part of."""
+def show_assessment(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the head of one assessment as a fragment that follows a re-run; else redirect to its page."""
     row = get_object_or_404(Assessment.objects.select_related("version"), pk=pk)
     if not wants_fragment(request, "assessment"):
-        return redirect(_page_of(row))
-    return render(request, "environments/assessment/head.html", _head(row))
+        return redirect(_build_page_url(row))
+    return render(request, "environments/assessment/head.html", _build_head_context(row))
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def case(request: HttpRequest, pk: int) -> HttpResponse:
-    """One call with everything that is known of it; as a fragment the state before it."""
+def show_case(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one call with all its data; as a fragment the state before it."""
     row = get_object_or_404(ToolCase.objects.select_related("assessment__version__environment"), pk=pk)
     context = {
         "case": row,
         "assessment": row.assessment,
         "environment": row.assessment.version.environment,
-        "assessment_page": _page_of(row.assessment),
-        "before": load(CaseState, row.state_id),
+        "assessment_page": _build_page_url(row.assessment),
+        "before": load_value(CaseState, row.state_id),
     }
     fragment = wants_fragment(request, f"state-{pk}")
     return render(request, "environments/case/state.html" if fragment else "environments/case.html", context)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
 def start_rerun(request: HttpRequest, pk: int) -> HttpResponse:
-    """Re-run the cases of an assessment; its page shows how it goes."""
+    """Re-run the cases of an assessment; its page shows the progress."""
     row = get_object_or_404(Assessment.objects.select_related("version"), pk=pk)
     assessment_services.start_rerun(request.user, row)
     messages.success(request, "The re-run is queued. No model is asked.")
-    return redirect(_page_of(row))
+    return redirect(_build_page_url(row))
 
 
-def _page_of(row: Assessment) -> str:
+def _build_page_url(row: Assessment) -> str:
     page = reverse("environments:detail", args=[row.version.environment_id])
     return f"{page}?tab=assessment&version={row.version.number}&assessment={row.pk}"

@@ -1,4 +1,4 @@
-"""Failing cases of a tool by what went wrong, what a tester expected of each, and the lines that a verdict cites."""
+"""Failing cases of a tool by kind of failure, a tester's expectation of each, and the lines that a verdict cites."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUOTED = re.compile(r"`([^`\n]{4,120})`")
 
 @dataclass
 class CaseGroup:
-    """Cases that went wrong in one way."""
+    """Cases with one kind of failure."""
 
     code: str
     title: str
@@ -39,7 +39,7 @@ class CaseGroup:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How a case came out on another program: a sentence for it, its tone, and a sign for tables."""
+    """The comparison of a case's outcome on another program: a phrase for it, its tone, and a sign for tables."""
 
     word: str
     tone: str
@@ -57,26 +57,26 @@ COMPARISONS = {
 
 
 def compare_outcome(row: ToolCase, outcome: Outcome) -> str:
-    """Name the comparison of a case with an outcome on another program.
+    """Return the code of the comparison of a case with an outcome on another program.
 
-    A verdict holds for what it was given on. Of another outcome only the tester's expectation is known.
+    A verdict holds only for the outcome that was judged. For another outcome only the tester's expectation is known.
     """
     if outcome.digest == row.digest:
         return "same"
-    meets = as_expected(row.case, ok=outcome.ok, result=outcome.result, patch=outcome.patch)
+    meets = is_as_expected(row.case, ok=outcome.ok, result=outcome.result, patch=outcome.patch)
     if row.verdict == "pass":
         return "another" if meets else "broken"
     return "mended" if meets else "unmet"
 
 
-def as_expected(case: str, *, ok: bool, result: Any, patch: Iterable[Any]) -> bool:
-    """Whether an outcome is what the tester expected of a case of this sort."""
+def is_as_expected(case: str, *, ok: bool, result: Any, patch: Iterable[Any]) -> bool:
+    """Return whether an outcome is what the tester expected of a case of this kind."""
     refused = is_refusal(ok, result)
     return refused and not any(True for _ in patch) if case == "negative" else not refused
 
 
-def group_of(row: ToolCase) -> str:
-    """What went wrong in a case, as the code of a group."""
+def get_case_group(row: ToolCase) -> str:
+    """Return the code of the group of a case's failure."""
     says_no = is_refusal(row.ok, row.result)
     if row.error.startswith(ENDED):
         return "ends"
@@ -89,30 +89,30 @@ def group_of(row: ToolCase) -> str:
     return "refuses" if row.case == "positive" and says_no else "other"
 
 
-def grouped_cases(rows: Iterable[ToolCase]) -> list[CaseGroup]:
-    """The groups that have cases, in the order of `GROUPS`; in each those that failed first."""
+def group_cases(rows: Iterable[ToolCase]) -> list[CaseGroup]:
+    """Return the groups that have cases, in the order of `GROUPS`; in each, failed cases come first."""
     groups = {code: CaseGroup(code, title) for code, title in GROUPS}
     for row in rows:
-        groups[group_of(row)].cases.append(row)
+        groups[get_case_group(row)].cases.append(row)
     for group in groups.values():
         group.cases.sort(key=lambda row: (row.verdict != "fail", row.position))
     return [group for group in groups.values() if group.cases]
 
 
-def cited_lines(reasons: Iterable[str], source: str, first: int) -> set[int]:
-    """Lines of the program that reasons speak of: by number, of the program or of the tool, or by quoting code.
+def find_cited_lines(reasons: Iterable[str], source: str, first: int) -> set[int]:
+    """Return the lines of the program that reasons cite: by number, of the program or of the tool, or by quoting code.
 
-    `source` is the tool's, which begins at the line `first` of the program.
+    `source` is the tool's source, which begins at the line `first` of the program.
     """
     lines = source.splitlines()
     last = first + len(lines) - 1
-    found: set[int] = set()
+    line_numbers: set[int] = set()
     for reason in reasons:
         for match in _LINES.finditer(reason):
             low, high = int(match[1]), int(match[2] or match[1])
             if low < first and high <= len(lines):
                 low, high = low + first - 1, high + first - 1
-            found.update(range(max(low, first), min(high, last, low + MOST_LINES) + 1))
+            line_numbers.update(range(max(low, first), min(high, last, low + MOST_LINES) + 1))
         for quoted in _QUOTED.findall(reason):
-            found.update(first + number for number, line in enumerate(lines) if quoted.strip() in line)
-    return found if len(found) <= MOST_LINES else set(sorted(found)[:MOST_LINES])
+            line_numbers.update(first + number for number, line in enumerate(lines) if quoted.strip() in line)
+    return line_numbers if len(line_numbers) <= MOST_LINES else set(sorted(line_numbers)[:MOST_LINES])

@@ -9,26 +9,28 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access, may
-from webapp.accounts.services import audit
+from webapp.accounts.access import has_scope, require_scope
+from webapp.accounts.services import write_audit_entry
 from webapp.environments import exporter, queries, tool_descriptions, version_diff
-from webapp.environments.assessment_queries import tools_changed_before
-from webapp.environments.assessment_views import assessment_tab
-from webapp.environments.findings import SEVERITIES, grouped, tool_of
+from webapp.environments.assessment_queries import find_changed_tools
+from webapp.environments.assessment_views import build_assessment_tab
+from webapp.environments.findings import SEVERITIES, group_findings, parse_tool_name
 from webapp.environments.models import Environment, Finding, Version
 from webapp.environments.schemas import EnvironmentQuery
+from webapp.environments.tool_graph.page import build_graph_tab
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
-from webapp.lists.list_context import shown_list
-from webapp.paging import keyset
+from webapp.lists.list_context import build_shown_list
+from webapp.paging import paginate_by_keyset
 from webapp.query_params import Params
-from webapp.rest.api_examples import list_call
+from webapp.rest.api_examples import build_list_call
 from webapp.taxonomy.models import Node
 
 TABS = (
     ("rules", "Overview"),
     ("state", "State"),
     ("tools", "Tools"),
+    ("graph", "Tool graph"),
     ("scenarios", "Scenarios"),
     ("assessment", "Assessment"),
     ("findings", "Findings"),
@@ -39,64 +41,72 @@ LINKED = ("source", "leave_out", "holds", "least", "most")
 """Filters of the list that come with a link of the statistics."""
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def listing(request: HttpRequest) -> HttpResponse:
+def list_environments(request: HttpRequest) -> HttpResponse:
     filters = queries.read_filters(request.GET)
     if wants_fragment(request, "bulk-told"):
-        return _selection_told(request, filters.ids)
-    page = keyset(request, queries.environments(filters), filters.order)
+        return _show_selection_counts(request, filters.ids)
+    page = paginate_by_keyset(request, queries.filter_environments(filters), filters.order)
     context = {
         "filters": filters,
         "page": page,
-        "list": shown_list(request, queries.ENVIRONMENTS, page, filter_form(filters), _linked_chips(request, filters)),
-        "copy_as": list_call(request, "api:list_environments", EnvironmentQuery),
+        "list": build_shown_list(
+            request, queries.ENVIRONMENTS, page, build_filter_form(filters), _build_linked_chips(request, filters)
+        ),
+        "copy_as": build_list_call(request, "api:list_environments", EnvironmentQuery),
     }
     return render(request, "environments/list.html", context)
 
 
-def _selection_told(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
-    """Of how many ticked environments each act of the bar below them would take."""
-    chosen, programs = queries.selection_counts(ids)
-    acts = [*(["Grow more"] if may(request.user, "synthesise") else []), "Export"]
+def _show_selection_counts(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
+    """Show how many ticked environments each act of the bar below them would take."""
+    chosen, programs = queries.count_selection(ids)
+    acts = [*(["Grow more"] if has_scope(request.user, "synthesise") else []), "Export"]
     return render(request, "lists/bulk_counts.html", {"counts": [(act, programs) for act in acts], "chosen": chosen})
 
 
-def filter_form(filters: queries.Filters) -> filter_bar.FilterForm:
+def build_filter_form(filters: queries.Filters) -> filter_bar.FilterForm:
     fields = {
-        **filter_bar.hidden({"node": filters.node and filters.node.pk}),
-        "q": filter_bar.search("Name or id", keyed="Search"),
-        "category": filter_bar.select("Category", queries.categories(), length=60),
-        "finding": filter_bar.select("Finding", queries.finding_kinds()),
-        "tools": filter_bar.span("Tools", "tools_min", "tools_max"),
-        **filter_bar.hidden({name: getattr(filters, name) for name in LINKED}),
-        **filter_bar.hidden({"sort": filters.sort if filters.sort != queries.ENVIRONMENTS.default_order else ""}),
+        **filter_bar.make_hidden_fields({"node": filters.node and filters.node.pk}),
+        "q": filter_bar.make_search("Name or id", keyed="Search"),
+        "category": filter_bar.make_select("Category", queries.list_categories(), length=60),
+        "finding": filter_bar.make_select("Finding", queries.list_finding_kinds()),
+        "variant": filter_bar.make_select("Variant", queries.VARIANTS.items()),
+        "tools": filter_bar.make_range("Tools", "tools_min", "tools_max"),
+        **filter_bar.make_hidden_fields({name: getattr(filters, name) for name in LINKED}),
+        **filter_bar.make_hidden_fields(
+            {"sort": filters.sort if filters.sort != queries.ENVIRONMENTS.default_order else ""}
+        ),
     }
     chosen = {"q": filters.text, "finding": filters.kind, "tools": [filters.low, filters.high]}
-    return filter_bar.FilterForm({"category": filters.category, **chosen}, fields)
+    return filter_bar.FilterForm({"category": filters.category, "variant": filters.variant, **chosen}, fields)
 
 
-def _linked_chips(request: HttpRequest, filters: queries.Filters) -> list[filter_bar.Chip]:
-    """The filters that come with a link: a label of the taxonomy, what statistics count, ticked rows."""
+def _build_linked_chips(request: HttpRequest, filters: queries.Filters) -> list[filter_bar.Chip]:
+    """Return the filters that come with a link: a label of the taxonomy, ranges of statistics, ticked rows."""
     chips = []
     if filters.node is not None:
         page = reverse("taxonomy:node", args=[filters.node.pk])
-        chips.append(filter_bar.Chip("Label", filters.node.name, filter_bar.without(request, "node"), page=page))
+        chips.append(
+            filter_bar.Chip("Label", filters.node.name, filter_bar.build_url_without(request, "node"), page=page)
+        )
     for label, name in (("Source", "source"), ("Without", "leave_out")):
         if value := getattr(filters, name):
-            chips.append(filter_bar.Chip(label, value, filter_bar.without(request, name)))
+            chips.append(filter_bar.Chip(label, value, filter_bar.build_url_without(request, name)))
     if filters.holds:
-        clear = filter_bar.without(request, "holds", "least", "most")
-        words = filter_bar.span_words(filters.least, filters.most) or "any"
+        clear = filter_bar.build_url_without(request, "holds", "least", "most")
+        words = filter_bar.describe_range(filters.least, filters.most) or "any"
         chips.append(filter_bar.Chip(queries.NUMBERS[filters.holds], words, clear))
     if filters.ids:
-        clear = filter_bar.without(request, "ids")
+        clear = filter_bar.build_url_without(request, "ids")
         chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
     return chips
 
 
-def version_of(environment: Environment, params: Params) -> Version | None:
-    """The version that `?version=` names, or the current one; None for an environment without any."""
+def get_version_or_404(environment: Environment, params: Params) -> Version | None:
+    """Return the version that `?version=` names, or the current one; None for an environment without versions. Raises
+    Http404 for an unknown number."""
     rows: QuerySet[Version] = environment.versions.defer("record", "source")
     number = params.number("version")
     if number is None and "version" not in params.unreadable:
@@ -107,20 +117,20 @@ def version_of(environment: Environment, params: Params) -> Version | None:
     return version
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def detail(request: HttpRequest, pk: int) -> HttpResponse:
+def show_environment(request: HttpRequest, pk: int) -> HttpResponse:
     environment = get_object_or_404(Environment, pk=pk)
     params = Params(request.GET)
     tab = params.choice("tab", dict(TABS), "rules")
     if params.unreadable:
         raise Http404(f"No tab {params.text('tab', 20)}.")
-    version = version_of(environment, params)
+    version = get_version_or_404(environment, params)
     context: dict[str, object] = {
         "environment": environment,
         "version": version,
         "is_current": version is None or version.pk == environment.current_id,
-        "tabs": tabs_of(environment),
+        "tabs": list_tabs(environment),
         "tab": tab,
         "tab_template": f"environments/tabs/{tab}.html",
     }
@@ -129,7 +139,7 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "environments/detail.html", context)
 
 
-def tabs_of(environment: Environment) -> list[tuple[str, str, int | None]]:
+def list_tabs(environment: Environment) -> list[tuple[str, str, int | None]]:
     counts = {
         "tools": environment.tool_count,
         "scenarios": environment.scenario_count,
@@ -138,34 +148,36 @@ def tabs_of(environment: Environment) -> list[tuple[str, str, int | None]]:
     return [(key, label, counts.get(key)) for key, label in TABS]
 
 
-def rules_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+def build_rules_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     worst = list(version.findings.filter(severity="fatal").order_by("pk")[:5])
     source = Version.objects.values_list("source", flat=True).get(pk=version.pk)
     return {"rules": [str(rule) for rule in version.rules or []], "fatal": worst, "source": source}
 
 
-def state_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+def build_state_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     rows = version.state_schema if isinstance(version.state_schema, list) else []
     return {"entities": [row for row in rows if isinstance(row, dict)]}
 
 
-def tools_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+def build_tools_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     findings = list(version.findings.order_by("id"))
-    views = tool_descriptions.tool_views(list(version.tools.all()), findings)
+    views = tool_descriptions.build_tool_views(list(version.tools.all()), findings)
     return {"tools": views, "changes": sum(view.tool.kind == "change" for view in views)}
 
 
-def findings_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+def build_findings_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     rows: list[Finding] = list(version.findings.order_by("id"))
-    tools = sorted({tool_of(row.place) for row in rows} - {""})
+    tools = sorted({parse_tool_name(row.place) for row in rows} - {""})
     params = Params(request.GET)
     severity, tool = params.text("severity"), params.text("tool")
-    shown = [
-        row for row in rows if (not severity or row.severity == severity) and (not tool or tool_of(row.place) == tool)
+    matching_rows = [
+        row
+        for row in rows
+        if (not severity or row.severity == severity) and (not tool or parse_tool_name(row.place) == tool)
     ]
     return {
-        "groups": grouped(shown),
-        "shown": len(shown),
+        "groups": group_findings(matching_rows),
+        "shown": len(matching_rows),
         "total": len(rows),
         "severities": SEVERITIES,
         "finding_tools": tools,
@@ -174,42 +186,43 @@ def findings_tab(request: HttpRequest, environment: Environment, version: Versio
     }
 
 
-def versions_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+def build_versions_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     columns = ("number", "content_hash", "class_name", "created_at", "environment_id")
     rows = list(environment.versions.only(*columns).order_by("-number")[:VERSIONS_UP_TO])
-    changed = tools_changed_before(rows)
+    changed = find_changed_tools(rows)
     return {"versions": rows, "lines": [(row, changed.get(row.pk, ())) for row in rows], "any_changed": bool(changed)}
 
 
-def scenarios_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
+def build_scenarios_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     return {}
 
 
 TAB_CONTEXT = {
-    "rules": rules_tab,
-    "state": state_tab,
-    "tools": tools_tab,
-    "scenarios": scenarios_tab,
-    "assessment": assessment_tab,
-    "findings": findings_tab,
-    "versions": versions_tab,
+    "rules": build_rules_tab,
+    "state": build_state_tab,
+    "tools": build_tools_tab,
+    "graph": build_graph_tab,
+    "scenarios": build_scenarios_tab,
+    "assessment": build_assessment_tab,
+    "findings": build_findings_tab,
+    "versions": build_versions_tab,
 }
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def of_node(request: HttpRequest, pk: int) -> HttpResponse:
-    """The environments of a label of the taxonomy, as a part of its page."""
+def list_node_environments(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the environments of a label of the taxonomy, as a part of its page."""
     node = get_object_or_404(Node, pk=pk)
-    rows, more, categories = queries.of_node(node)
+    rows, more, categories = queries.list_node_environments(node)
     context = {"node": node, "rows": rows, "more": more, "categories": categories}
     return render(request, "environments/of_node.html", context)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def choose_diff(request: HttpRequest, pk: int) -> HttpResponse:
-    """The form of the versions tab: two numbers become the address of their difference."""
+def redirect_to_diff(request: HttpRequest, pk: int) -> HttpResponse:
+    """Redirect from the form of the versions tab, with two numbers, to the page of their difference."""
     params = Params(request.GET)
     older, newer = params.number("a"), params.number("b")
     if older is None or newer is None:
@@ -217,9 +230,9 @@ def choose_diff(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("environments:diff", pk, older, newer)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
+def show_diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
     environment = get_object_or_404(Environment, pk=pk)
     if max(a, b) >= 2**31:
         raise Http404("No such version.")
@@ -231,23 +244,25 @@ def diff(request: HttpRequest, pk: int, a: int, b: int) -> HttpResponse:
         "environment": environment,
         "old": versions[a],
         "new": versions[b],
-        "parts": version_diff.compare(versions[a], versions[b]),
+        "parts": version_diff.compare_versions(versions[a], versions[b]),
     }
     return render(request, "environments/diff.html", context)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def export_one(request: HttpRequest, pk: int) -> StreamingHttpResponse:
+def export_environment(request: HttpRequest, pk: int) -> StreamingHttpResponse:
     environment = get_object_or_404(Environment.objects.only("id", "key"), pk=pk)
-    audit(request.user, "environment.export", environment)
+    write_audit_entry(request.user, "environment.export", environment)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", environment.key)[:80] or str(pk)
-    return exporter.attachment(Environment.objects.filter(pk=pk), f"{name}.envscaler.json")
+    return exporter.build_attachment(Environment.objects.filter(pk=pk), f"{name}.envscaler.json")
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def export_list(request: HttpRequest) -> StreamingHttpResponse:
-    """Every environment that the list's filters leave, as one EnvScaler file."""
-    audit(request.user, "environments.export", query=request.GET.urlencode()[:500])
-    return exporter.attachment(queries.environments(queries.read_filters(request.GET)), "environments.envscaler.json")
+def export_environments(request: HttpRequest) -> StreamingHttpResponse:
+    """Export every environment that the list's filters leave, as one EnvScaler file."""
+    write_audit_entry(request.user, "environments.export", query=request.GET.urlencode()[:500])
+    return exporter.build_attachment(
+        queries.filter_environments(queries.read_filters(request.GET)), "environments.envscaler.json"
+    )

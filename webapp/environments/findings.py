@@ -1,4 +1,4 @@
-"""Findings as people read them: by kind, the worst first, each kind with what it means."""
+"""Findings as pages show them: grouped by kind, the worst first, each kind with its meaning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from synthesis.assessment.kinds import kind_of
+from synthesis.assessment.kinds import get_finding_kind
 from webapp.environments.models import FindingBase
 
 SEVERITIES = ("fatal", "warning", "info")
@@ -22,22 +22,24 @@ class FindingGroup:
     rows: list[FindingBase] = field(default_factory=list)
 
 
-def tool_of(place: str) -> str:
-    """The tool that a place such as `tools.book_slot.parameters` lies in; empty for other places."""
+def parse_tool_name(place: str) -> str:
+    """Return the tool of a place such as `tools.book_slot.parameters`; empty for other places."""
     match = OF_TOOL.match(place)
     return match.group(1) if match else ""
 
 
-def grouped(findings: Iterable[FindingBase]) -> list[FindingGroup]:
+def group_findings(findings: Iterable[FindingBase]) -> list[FindingGroup]:
     groups: dict[str, FindingGroup] = {}
     for row in findings:
-        known = kind_of(row.kind)
-        group = groups.setdefault(row.kind, FindingGroup(row.kind, row.severity, known.title, known.meaning))
-        if SEVERITIES.index(_known(row.severity)) < SEVERITIES.index(_known(group.severity)):
+        kind_info = get_finding_kind(row.kind)
+        group = groups.setdefault(row.kind, FindingGroup(row.kind, row.severity, kind_info.title, kind_info.meaning))
+        if SEVERITIES.index(_normalize_severity(row.severity)) < SEVERITIES.index(_normalize_severity(group.severity)):
             group.severity = row.severity
         group.rows.append(row)
-    return sorted(groups.values(), key=lambda kind: (SEVERITIES.index(_known(kind.severity)), -len(kind.rows)))
+    return sorted(
+        groups.values(), key=lambda kind: (SEVERITIES.index(_normalize_severity(kind.severity)), -len(kind.rows))
+    )
 
 
-def _known(severity: str) -> str:
+def _normalize_severity(severity: str) -> str:
     return severity if severity in SEVERITIES else "info"

@@ -15,10 +15,10 @@ from webapp.taxonomy.models import Node
 class Environment(models.Model):
     """Program, documentation, tools, state schema and rules under one name; its content is in its versions.
 
-    The counts are roll-ups kept by services (`counting.py`), so that lists never count; the tree's counts roll up
-    from them. `green_count` and `red_count` are tasks by their audit; `scored_count` are trajectories with a reward,
-    `solved_count` those of them that solved their task. `node` is where it hangs in the tree: at the
-    place of its `category` (what it came with), unless people moved it.
+    The counts are roll-ups kept by services (`totals.py`), so that lists never count; the tree's counts roll up from
+    them. `green_count` and `red_count` are tasks by their audit; `scored_count` are trajectories with a reward,
+    `solved_count` those of them that solved their task. `node` is its place in the tree: that of its imported
+    `category`, unless a user moved it.
     """
 
     source = models.CharField(max_length=32)
@@ -34,6 +34,8 @@ class Environment(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
     )
     """The person who made the current version, or chose it; null if an import or a batch did."""
+    variant = models.CharField(max_length=20, blank=True, default="", db_default="")
+    """The variant of the pipeline whose batch made it; empty if none did."""
     tool_count = models.PositiveIntegerField(default=0)
     finding_count = models.PositiveIntegerField(default=0)
     scenario_count = models.PositiveIntegerField(default=0)
@@ -48,7 +50,7 @@ class Environment(models.Model):
 
     @property
     def pass_rate(self) -> float | None:
-        """Solved trajectories among those with a reward; None where there is none."""
+        """The share of solved trajectories among those with a reward; None if there is none."""
         return self.solved_count / self.scored_count if self.scored_count > 0 else None
 
     class Meta:
@@ -57,6 +59,7 @@ class Environment(models.Model):
             models.Index(F("id").desc(), name="environment_newest"),
             models.Index(fields=["category", "-id"], name="environment_category"),
             models.Index(fields=["node", "-id"], name="environment_node"),
+            models.Index(fields=["variant", "-id"], name="environment_variant", condition=~models.Q(variant="")),
             models.Index(fields=["tool_count", "id"], name="environment_by_tools"),
             models.Index(fields=["finding_count", "id"], name="environment_by_findings"),
             models.Index(fields=["task_count", "id"], name="environment_by_tasks"),
@@ -72,8 +75,8 @@ class Environment(models.Model):
 class Version(models.Model):
     """An immutable version, addressed by the hash of its content (program, documentation, tools, rules).
 
-    `record` is the record as it was imported, for an export that is equal to it. What is counted of the content
-    (`measuring.py`) never changes either, and stands beside it so that statistics read no documents.
+    `record` is the record as it was imported, for an export that is equal to it. The counts of its content
+    (`program_measures.py`) never change either; they are columns so that statistics read no documents.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="versions")
@@ -151,9 +154,9 @@ class Assessment(models.Model):
     """A dual-agent assessment of a version: `score` = (pass + warning) / calls made, `strict` = pass / calls made.
 
     `rates` are the verdicts by tool (`synthesis.drafts.ToolRate`), `roles` the model of each role and `prompts` the
-    SHA-256 of each prompt; `lost` rounds gave no usable reply, `notes` say what the calls do not show. Where tools
-    failed, `repairs` are what came of them (`synthesis.drafts.ToolRepair`) and `first_score` is the score before.
-    `same_count` and `differs_count` are what the last re-run of its cases came to.
+    SHA-256 of each prompt; `lost` rounds gave no usable reply, `notes` state what the calls do not show. If tools
+    failed, `repairs` are the attempts to repair them (`synthesis.drafts.ToolRepair`) and `first_score` is the score
+    before. `same_count` and `differs_count` are the result of the last re-run of its cases.
     """
 
     version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="assessments", db_index=False)
@@ -193,9 +196,9 @@ class Assessment(models.Model):
 class ToolCase(models.Model):
     """One call of an assessment, executed again without an LLM from `state`, `seed` and `now`.
 
-    `result` and `patch` are encoded; with `cut` they were too large to keep and `digest` alone says what they were.
-    `expectation` is the tester's, in its own words. `rerun` is what the last re-run found, `differs` names what was
-    another.
+    `result` and `patch` are encoded; with `cut` they were too large to store and only `digest` identifies them.
+    `expectation` is the tester's, in the tester's own words. `rerun` is the result of the last re-run, `differs` names
+    what differed.
     """
 
     assessment = models.ForeignKey(Assessment, on_delete=models.CASCADE, related_name="cases", db_index=False)
@@ -225,11 +228,66 @@ class ToolCase(models.Model):
         return f"{self.tool} ({self.case})"
 
 
+class EdgeJudgement(models.Model):
+    """The judgement of the edges between a version's tools: its model, its batch (by number) and its time.
+
+    `graded` is true if weak edges were asked for; without it only strong ones are known.
+    """
+
+    version = models.OneToOneField(Version, on_delete=models.CASCADE, related_name="edge_judgement")
+    graded = models.BooleanField(default=False)
+    model = models.CharField(max_length=300)
+    batch = models.BigIntegerField(null=True, blank=True)
+    judged_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"edges of {self.version}"
+
+
+class ToolEdge(models.Model):
+    """An edge of a version's graph of tools (`synthesis.contracts.GraphEdge`): what `source` returns may go into
+    `parameter` of `target`.
+
+    `model` and `batch` (its number) judged it, or `added_by` added it. An edge with `removed_at` is ignored: a person
+    removed it, and no later judgement restores it.
+    """
+
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="edges", db_index=False)
+    kind = models.CharField(max_length=8, choices=[("strong", "strong"), ("weak", "weak")])
+    source = models.CharField(max_length=200)
+    target = models.CharField(max_length=200)
+    parameter = models.CharField(max_length=200, blank=True)
+    reason = models.TextField(blank=True)
+    model = models.CharField(max_length=300, blank=True)
+    batch = models.BigIntegerField(null=True, blank=True)
+    added_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    removed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    removed_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["version", "source", "target", "parameter"], name="tool_edge_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.target} ({self.parameter})"
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Source, target and parameter: the key under which an edge is judged once."""
+        return self.source, self.target, self.parameter
+
+
 class VersionRun(models.Model):
     """The cases of an earlier version's assessment, made again on a later version without a model.
 
-    `counts` are the cases by how they came out (`webapp.environments.case_groups.COMPARISONS`); `done_at` is empty
-    until the job has ended.
+    `counts` are the cases by their comparison (`webapp.environments.case_groups.COMPARISONS`); `done_at` is empty until
+    the job has ended.
     """
 
     version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="case_runs", db_index=False)
@@ -246,7 +304,8 @@ class VersionRun(models.Model):
 
 
 class VersionRunCase(models.Model):
-    """What one case's call did on the later version. Without `ok` there is an `error`; `cut` results are not kept."""
+    """The outcome of one case's call on the later version. Without `ok` there is an `error`; `cut` results are not
+    stored."""
 
     run = models.ForeignKey(VersionRun, on_delete=models.CASCADE, related_name="outcomes", db_index=False)
     case = models.ForeignKey(ToolCase, on_delete=models.CASCADE, related_name="+")
@@ -264,7 +323,7 @@ class VersionRunCase(models.Model):
 
 
 class CheckerMeasure(models.Model):
-    """What a checker is worth, as it was measured on seeded faults (`synthesis.seeded_faults.measure`).
+    """The quality of a checker, measured on seeded faults (`synthesis.seeded_faults.measure`).
 
     `by_kind` counts by kind of fault, `faults` are the calls with their verdicts, `prompts` the SHA-256 of the prompt.
     """

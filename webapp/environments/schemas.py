@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field
 
+from synthesis.stages import Variant
 from webapp.environments.queries import Filters
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import Id, Json, ShortText
@@ -30,13 +31,16 @@ class EnvironmentFilter(Schema):
     ] = ""
     least: Annotated[Count | None, Field(description="At least so many of what `holds` names.")] = None
     most: Annotated[Count | None, Field(description="At most so many of what `holds` names.")] = None
+    variant: Annotated[
+        Literal["", Variant, "none"], Field(description="Whose pipeline made it; `none`: no batch did.")
+    ] = ""
     sort: Annotated[
         Literal["new", "old", "name", "tools", "findings", "tasks"],
         Field(description="By name, else most, newest or oldest first."),
     ] = "new"
 
     def filters(self) -> Filters:
-        names = ("source", "leave_out", "holds", "least", "most")
+        names = ("source", "leave_out", "holds", "least", "most", "variant")
         linked = {name: getattr(self, name) for name in names}
         return Filters(self.q, self.category, self.finding, self.tools_min, self.tools_max, self.sort, **linked)
 
@@ -51,6 +55,7 @@ class EnvironmentLine(Schema):
     key: str
     name: str
     category: str
+    variant: Annotated[str, Field(description="The variant of the pipeline that made it; empty if no batch did.")]
     tool_count: int
     finding_count: int
     scenario_count: int
@@ -75,7 +80,8 @@ class EnvironmentOut(EnvironmentLine):
 
 
 class VersionOut(VersionLine):
-    """`source` is the program; `introduction`, `rules` and `state_schema` are its documentation."""
+    """A version with its content. `source` is the program; `introduction`, `rules` and `state_schema` are its
+    documentation."""
 
     source: str
     introduction: str
@@ -84,7 +90,7 @@ class VersionOut(VersionLine):
 
 
 class ToolOut(Schema):
-    """`parameters` is the JSON schema derived from the signature; `raw_schema` the one that was imported."""
+    """A tool. `parameters` is the JSON schema derived from the signature; `raw_schema` the one that was imported."""
 
     id: int
     version_id: int

@@ -1,4 +1,4 @@
-"""Tools as people read them: a signature, its parameters, and where the imported schema differs."""
+"""Tools as pages show them: signature, parameters, and differences from the imported schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from webapp.environments.findings import tool_of
+from webapp.environments.findings import parse_tool_name
 from webapp.environments.models import Finding, Tool
 
 COMPARED = ("type", "enum", "items", "default", "anyOf", "oneOf", "format")
@@ -22,7 +22,7 @@ class ToolParameter:
     description: str
 
     @property
-    def spelled(self) -> str:
+    def declaration(self) -> str:
         return f"{self.name}: {self.type}{f' = {self.default}' if self.default else ''}"
 
 
@@ -42,31 +42,31 @@ class ToolView:
 
     @property
     def signature(self) -> str:
-        return f"({', '.join(parameter.spelled for parameter in self.parameters)})"
+        return f"({', '.join(parameter.declaration for parameter in self.parameters)})"
 
 
-def brief(value: Any) -> str:
+def shorten_value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= BRIEF else text[: BRIEF - 1] + "…"
 
 
-def type_name(schema: Any) -> str:
-    """A short name of a JSON schema: `string`, `array of integer`, `string or null`, `any`."""
+def format_type(schema: Any) -> str:
+    """Return a short name of a JSON schema: `string`, `array of integer`, `string or null`, `any`."""
     if not isinstance(schema, dict):
         return "any"
     for joined in ("anyOf", "oneOf"):
         if isinstance(schema.get(joined), list):
-            return " or ".join(type_name(alternative) for alternative in schema[joined][:4]) or "any"
+            return " or ".join(format_type(alternative) for alternative in schema[joined][:4]) or "any"
     kind = schema.get("type", "any")
     if isinstance(kind, list):
         return " or ".join(str(alternative) for alternative in kind[:4])
     if kind == "array" and isinstance(schema.get("items"), dict) and schema["items"]:
-        return f"array of {type_name(schema['items'])}"
+        return f"array of {format_type(schema['items'])}"
     return str(kind)
 
 
-def members(schema: Any) -> tuple[dict[str, Any], list[str]]:
-    """The properties and required names of an object schema, whatever was imported."""
+def read_object_schema(schema: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the properties and required names of an object schema; empty for any other value."""
     if not isinstance(schema, dict):
         return {}, []
     properties, required = schema.get("properties"), schema.get("required")
@@ -76,27 +76,29 @@ def members(schema: Any) -> tuple[dict[str, Any], list[str]]:
     )
 
 
-def parameters_of(schema: Any) -> list[ToolParameter]:
-    properties, required = members(schema)
+def list_parameters(schema: Any) -> list[ToolParameter]:
+    properties, required = read_object_schema(schema)
     parameters = []
     for name, definition in properties.items():
         definition = definition if isinstance(definition, dict) else {}
-        default = brief(json.dumps(definition["default"], ensure_ascii=False)) if "default" in definition else ""
+        default = (
+            shorten_value(json.dumps(definition["default"], ensure_ascii=False)) if "default" in definition else ""
+        )
         if not default and name not in required:
             default = "…"
         text = str(definition.get("description", ""))
-        parameters.append(ToolParameter(str(name), type_name(definition), name in required, default, text))
+        parameters.append(ToolParameter(str(name), format_type(definition), name in required, default, text))
     return parameters
 
 
-def differences(imported: Any, working: Any) -> list[Difference]:
-    """Where the imported parameter schema says other than the working one, parameter by parameter."""
+def list_differences(imported: Any, working: Any) -> list[Difference]:
+    """Return the differences of the imported parameter schema from the working one, parameter by parameter."""
     if imported is None:
         return []
     if not isinstance(imported, dict):
-        return [Difference("schema", brief(imported), "an object schema")]
-    theirs, their_required = members(imported)
-    ours, our_required = members(working)
+        return [Difference("schema", shorten_value(imported), "an object schema")]
+    theirs, their_required = read_object_schema(imported)
+    ours, our_required = read_object_schema(working)
     mismatches: list[Difference] = []
     for name in [*ours, *(name for name in theirs if name not in ours)]:
         if name not in theirs or name not in ours:
@@ -105,26 +107,26 @@ def differences(imported: Any, working: Any) -> list[Difference]:
             )
             continue
         sides = ((theirs[name], name in their_required), (ours[name], name in our_required))
-        asked = ["required" if required else "optional" for _, required in sides]
-        if asked[0] != asked[1]:
-            mismatches.append(Difference(str(name), *asked))
+        requirements = ["required" if required else "optional" for _, required in sides]
+        if requirements[0] != requirements[1]:
+            mismatches.append(Difference(str(name), *requirements))
         left, right = (schema if isinstance(schema, dict) else {} for schema, _ in sides)
         for part in COMPARED:
             if left.get(part) != right.get(part):
-                spelled = (brief(schema[part]) if part in schema else "not given" for schema in (left, right))
+                spelled = (shorten_value(schema[part]) if part in schema else "not given" for schema in (left, right))
                 mismatches.append(Difference(f"{name}.{part}", *spelled))
     return mismatches
 
 
-def tool_views(tools: list[Tool], findings: list[Finding]) -> list[ToolView]:
+def build_tool_views(tools: list[Tool], findings: list[Finding]) -> list[ToolView]:
     by_tool: dict[str, list[Finding]] = {}
     for row in findings:
-        by_tool.setdefault(tool_of(row.place), []).append(row)
+        by_tool.setdefault(parse_tool_name(row.place), []).append(row)
     return [
         ToolView(
             tool,
-            parameters_of(tool.parameters),
-            differences(tool.raw_schema, tool.parameters),
+            list_parameters(tool.parameters),
+            list_differences(tool.raw_schema, tool.parameters),
             by_tool.get(tool.name, []),
         )
         for tool in tools

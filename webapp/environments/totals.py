@@ -1,6 +1,6 @@
 """An environment's counts and, through its place in the tree, those of the taxonomy.
 
-What an environment adds to its node is exactly what stands in its row, so that it can move to another node whole.
+What an environment adds to its node is exactly what its row holds, so that it can move to another node as a whole.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ HUNG = HungKind("environments", "environment", Environment, COLUMNS)
 
 @dataclass(frozen=True)
 class EnvironmentCounts:
-    """Where an environment hangs and what it adds there."""
+    """The node of an environment and the numbers that it adds there."""
 
     node: int | None
     numbers: dict[str, int]
 
 
 def lock_environment(pk: int) -> None:
-    """What every writer of an environment's counts does first, so that no two wait for each other."""
+    """Lock the environment's row. Every writer of its counts does this first, so that no two deadlock."""
     Environment.objects.select_for_update(of=("self",)).only("pk").get(pk=pk)
 
 
 @transaction.atomic
-def count(environment_id: int, **changes: int) -> None:
-    """Add to an environment's counts and to the tree's: `count(7, tasks=1)`, `count(7, scored=1, solved=-1)`.
+def add_counts(environment_id: int, **changes: int) -> None:
+    """Add to an environment's counts and to the tree's, for example `tasks=1`, or `scored=1, solved=-1`.
 
     Names are those of `COLUMNS`. Call it last in the transaction that writes what is counted.
     """
@@ -51,20 +51,23 @@ def count(environment_id: int, **changes: int) -> None:
         return
     row = Environment.objects.filter(pk=environment_id)
     row.update(**{COLUMNS[name]: F(COLUMNS[name]) + change for name, change in changes.items()})
-    taxonomy.count({row.values_list("node", flat=True).get(): changes})
+    taxonomy.add_counts({row.values_list("node", flat=True).get(): changes})
 
 
-def standing(environment: Environment) -> EnvironmentCounts:
-    """Of a row that this transaction has locked."""
+def get_current_counts(environment: Environment) -> EnvironmentCounts:
+    """Return the counts of a row that this transaction has locked."""
     numbers = {name: getattr(environment, column) for name, column in COLUMNS.items()}
     return EnvironmentCounts(environment.node_id, {"environments": 1, **numbers})
 
 
-def settle(before: EnvironmentCounts, environment: Environment) -> None:
-    """Tell the tree what an environment's row says now, and where, against what it said `before`."""
-    after = standing(environment)
+def update_tree_counts(before: EnvironmentCounts, environment: Environment) -> None:
+    """Update the tree by the difference between an environment's row now and its counts `before`, on both nodes if it
+    moved."""
+    after = get_current_counts(environment)
     if before.node == after.node:
         names = after.numbers
-        taxonomy.count({after.node: {name: after.numbers[name] - before.numbers[name] for name in names}})
+        taxonomy.add_counts({after.node: {name: after.numbers[name] - before.numbers[name] for name in names}})
         return
-    taxonomy.count({before.node: {name: -number for name, number in before.numbers.items()}, after.node: after.numbers})
+    taxonomy.add_counts(
+        {before.node: {name: -number for name, number in before.numbers.items()}, after.node: after.numbers}
+    )

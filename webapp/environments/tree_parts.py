@@ -1,4 +1,4 @@
-"""What a change of the tree touches of environments."""
+"""Environments that a change of the tree affects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.environments.totals import HUNG
 from webapp.taxonomy.changes.affected import NAMED, AffectedPart, Named, Scope
 
 
-def environments(scope: Scope) -> AffectedPart | None:
+def find_affected_environments(scope: Scope) -> AffectedPart | None:
     rows = scope.rows(HUNG.name)
     number = rows.count()
     if not number:

@@ -1,4 +1,4 @@
-"""Differences of two versions, made here so that a page only shows the lines that changed."""
+"""Differences of two versions, computed here so that a page shows only the lines that changed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class DiffRow:
 
     @property
     def word(self) -> str:
-        """What the sign means."""
+        """The meaning of the sign, as a word."""
         return {"add": "added", "del": "removed"}.get(self.kind, "")
 
 
 @dataclass
 class DiffPart:
-    """What changed in one part of a version. `note` says what was left out because of its size."""
+    """The changes in one part of a version. `note` reports what was left out because of its size."""
 
     title: str
     rows: list[DiffRow] = field(default_factory=list)
@@ -49,80 +49,86 @@ class DiffPart:
         return sum(row.kind == "del" for row in self.rows)
 
 
-def part(title: str, before: str, after: str, budget: DiffBudget | None = None) -> DiffPart:
-    """The lines that differ; parts of one page share its budget."""
+def build_diff_part(title: str, before: str, after: str, budget: DiffBudget | None = None) -> DiffPart:
+    """Return the lines that differ; parts of one page share its budget."""
     budget = budget or DiffBudget()
     old, new = before.splitlines(), after.splitlines()
-    made = DiffPart(title)
+    diff = DiffPart(title)
     if max(len(old), len(new)) > LINES_UP_TO:
-        made.note = f"Only the first {LINES_UP_TO:,} lines are compared: this part is longer."
+        diff.note = f"Only the first {LINES_UP_TO:,} lines are compared: this part is longer."
         old, new = old[:LINES_UP_TO], new[:LINES_UP_TO]
     most = min(ROWS_UP_TO, budget.rows)
-    for row in _rows(old, new, budget):
-        if len(made.rows) >= most:
-            made.note = f"Only the first {most:,} lines of this difference are shown."
+    for row in _build_diff_rows(old, new, budget):
+        if len(diff.rows) >= most:
+            diff.note = f"Only the first {most:,} lines of this difference are shown."
             break
-        made.rows.append(row)
-    budget.rows -= len(made.rows)
-    return made
+        diff.rows.append(row)
+    budget.rows -= len(diff.rows)
+    return diff
 
 
-def moved_lines(made: DiffPart, lines: Iterable[int]) -> list[int]:
-    """Where lines of the text before stand in the one after; of a removed one what took its place, if anything did."""
-    known: dict[int, int | None] = {}
-    shifts, gone, put = [(0, 0)], list[int](), list[int]()
+def map_moved_lines(made: DiffPart, lines: Iterable[int]) -> list[int]:
+    """Return the numbers, in the new text, of lines of the old text; for a removed line, that of its replacement, if
+    any."""
+    new_lines: dict[int, int | None] = {}
+    shifts, removed_lines, added_lines = [(0, 0)], list[int](), list[int]()
     for row in [*made.rows, DiffRow("hunk", "", None, None, "")]:
         if row.kind == "del" and row.old:
-            gone.append(row.old)
+            removed_lines.append(row.old)
         elif row.kind == "add" and row.new:
-            put.append(row.new)
+            added_lines.append(row.new)
         else:
-            known |= {line: put[min(at, len(put) - 1)] if put else None for at, line in enumerate(gone)}
-            gone, put = [], []
+            new_lines |= {
+                line: added_lines[min(at, len(added_lines) - 1)] if added_lines else None
+                for at, line in enumerate(removed_lines)
+            }
+            removed_lines, added_lines = [], []
             if row.old and row.new:
-                known[row.old] = row.new
+                new_lines[row.old] = row.new
                 shifts.append((row.old, row.new - row.old))
-    found = {known.get(line, line + max(pair for pair in shifts if pair[0] <= line)[1]) for line in lines}
-    return sorted(line for line in found if line is not None)
+    targets = {new_lines.get(line, line + max(pair for pair in shifts if pair[0] <= line)[1]) for line in lines}
+    return sorted(line for line in targets if line is not None)
 
 
-def _rows(old: list[str], new: list[str], budget: DiffBudget) -> Iterator[DiffRow]:
+def _build_diff_rows(old: list[str], new: list[str], budget: DiffBudget) -> Iterator[DiffRow]:
     for group in BoundedMatcher(old, new, budget).get_grouped_opcodes(NEAR):
         yield DiffRow("hunk", "", None, None, f"line {group[0][3] + 1}")
         for tag, left, left_end, right, right_end in group:
             if tag == "equal":
                 pairs = zip(range(left, left_end), range(right, right_end), strict=True)
-                yield from (DiffRow("same", "", one + 1, two + 1, _shown(old[one])) for one, two in pairs)
+                yield from (DiffRow("same", "", one + 1, two + 1, _shorten_line(old[one])) for one, two in pairs)
                 continue
-            yield from (DiffRow("del", "\u2212", one + 1, None, _shown(old[one])) for one in range(left, left_end))
-            yield from (DiffRow("add", "+", None, two + 1, _shown(new[two])) for two in range(right, right_end))
+            yield from (
+                DiffRow("del", "\u2212", one + 1, None, _shorten_line(old[one])) for one in range(left, left_end)
+            )
+            yield from (DiffRow("add", "+", None, two + 1, _shorten_line(new[two])) for two in range(right, right_end))
 
 
-def _shown(line: str) -> str:
+def _shorten_line(line: str) -> str:
     return line if len(line) < LINE_UP_TO else line[: LINE_UP_TO - 1] + "…"
 
 
-def spelled_tool(tool: Tool) -> str:
+def format_tool(tool: Tool) -> str:
     shape: dict[str, Any] = {"kind": tool.kind, "parameters": tool.parameters, "imported": tool.raw_schema}
     return f"{tool.name}\n{tool.description}\n{json.dumps(shape, indent=2, ensure_ascii=False)}\n"
 
 
-def spelled_schema(version: Version) -> str:
+def format_schema(version: Version) -> str:
     return json.dumps(version.state_schema, indent=2, ensure_ascii=False)
 
 
-def compare(old: Version, new: Version) -> list[DiffPart]:
-    """The parts that differ, the program first. Tools are compared by name, in the order of the new version."""
+def compare_versions(old: Version, new: Version) -> list[DiffPart]:
+    """Return the parts that differ, the program first. Tools are compared by name, in the order of the new version."""
     theirs = {tool.name: tool for tool in old.tools.all()}
     ours = {tool.name: tool for tool in new.tools.all()}
     budget = DiffBudget()
     parts = [
-        part("Program", old.source, new.source, budget),
-        part("Rules", "\n".join(map(str, old.rules)), "\n".join(map(str, new.rules)), budget),
-        part("Introduction", old.introduction, new.introduction, budget),
-        part("State schema", spelled_schema(old), spelled_schema(new), budget),
+        build_diff_part("Program", old.source, new.source, budget),
+        build_diff_part("Rules", "\n".join(map(str, old.rules)), "\n".join(map(str, new.rules)), budget),
+        build_diff_part("Introduction", old.introduction, new.introduction, budget),
+        build_diff_part("State schema", format_schema(old), format_schema(new), budget),
     ]
     for name in [*ours, *(name for name in theirs if name not in ours)]:
-        before, after = (spelled_tool(side[name]) if name in side else "" for side in (theirs, ours))
-        parts.append(part(f"Tool {name}", before, after, budget))
+        before, after = (format_tool(side[name]) if name in side else "" for side in (theirs, ours))
+        parts.append(build_diff_part(f"Tool {name}", before, after, budget))
     return [diff_part for diff_part in parts if diff_part.rows or diff_part.note]

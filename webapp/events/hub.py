@@ -54,7 +54,7 @@ class Follower:
 
 
 class Hub:
-    """Belongs to one event loop. Listens while somebody follows, and a little longer."""
+    """The hub of one event loop. It listens while it has followers, and a little longer."""
 
     def __init__(self) -> None:
         self.followers: set[Follower] = set()
@@ -62,22 +62,22 @@ class Hub:
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def streams_of(self, person: int) -> int:
+    def count_streams(self, person: int) -> int:
         return sum(follower.person == person for follower in self.followers)
 
     @contextlib.asynccontextmanager
     async def follow(self, person: int, topics: frozenset[str]) -> AsyncIterator[Follower]:
-        """A follower from now on until the block ends. Waits until changes are heard."""
+        """Yield a follower until the block ends. Waits until the hub listens."""
         if self._task is None or self._task.done():
             self._ready.clear()
             self._task = asyncio.create_task(self._listen())
         await self._ready.wait()
-        mine = Follower(person, topics, self.last)
-        self.followers.add(mine)
+        follower = Follower(person, topics, self.last)
+        self.followers.add(follower)
         try:
-            yield mine
+            yield follower
         finally:
-            self.followers.discard(mine)
+            self.followers.discard(follower)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -85,14 +85,14 @@ class Hub:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _listen(self) -> None:
-        """Until nobody follows any more; a lost connection is made again, and what was missed is read then."""
+        """Listen until there are no more followers; reconnect after a lost connection, and read what was missed."""
         while True:
             try:
-                connection = await psycopg.AsyncConnection.connect(address(), autocommit=True)
+                connection = await psycopg.AsyncConnection.connect(build_listen_address(), autocommit=True)
                 async with connection:
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
                     if not self._ready.is_set():
-                        self.last = await _newest(connection)
+                        self.last = await _read_newest_id(connection)
                         self._ready.set()
                     await self._pass_on(connection)
                 return
@@ -109,6 +109,7 @@ class Hub:
                 self.last = change[0]
                 for follower in list(self.followers):
                     follower.offer(change)
+            # More rows may exist: read them before the next wait for a notification.
             if len(rows) == AT_ONCE:
                 continue
             idle = 0.0 if self.followers else idle + LOOK_SECONDS
@@ -118,28 +119,28 @@ class Hub:
         self._task = None
 
 
-async def _newest(connection: psycopg.AsyncConnection[Any]) -> int:
+async def _read_newest_id(connection: psycopg.AsyncConnection[Any]) -> int:
     answer = await connection.execute("SELECT coalesce(max(id), 0) FROM events_event")
     row = await answer.fetchone()
     return int(row[0]) if row else 0
 
 
-def address() -> str:
-    """Where to listen: the database itself. A transaction pooler hands no notifications on."""
+def build_listen_address() -> str:
+    """Return where to listen: the database itself. A transaction pooler passes no notifications on."""
     if settings.EVENTS_DATABASE_URL:
         return str(settings.EVENTS_DATABASE_URL)
-    known = connections["default"].settings_dict
+    database_settings = connections["default"].settings_dict
     parts = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-    named = {key: str(known[name]) for key, name in parts.items() if known[name]}
-    extra = {key: value for key, value in known["OPTIONS"].items() if key != "pool"}
-    return make_conninfo("", **{**extra, **named})
+    set_parts = {key: str(database_settings[name]) for key, name in parts.items() if database_settings[name]}
+    extra = {key: value for key, value in database_settings["OPTIONS"].items() if key != "pool"}
+    return make_conninfo("", **{**extra, **set_parts})
 
 
 _HUBS: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 
 
-def hub() -> Hub:
-    """The hub of the running loop."""
+def get_hub() -> Hub:
+    """Return the hub of the running loop."""
     loop = asyncio.get_running_loop()
     current = _HUBS.get(loop)
     if current is None:

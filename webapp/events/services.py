@@ -16,18 +16,19 @@ TIDY_EVERY = 1_000
 
 
 @transaction.atomic
-def publish(topics: Iterable[str]) -> None:
-    """Tell everybody who follows one of these topics.
+def publish_topics(topics: Iterable[str]) -> None:
+    """Notify the followers of these topics.
 
     Call it after the change is committed, and for many changes together: a lock orders the publishers until their
     transaction ends, and PostgreSQL commits transactions that notify one after the other.
     """
-    wanted = list(dict.fromkeys(topics))
-    if not wanted:
+    unique_topics = list(dict.fromkeys(topics))
+    if not unique_topics:
         return
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-        rows = Event.objects.bulk_create([Event(topic=topic) for topic in wanted])
+        rows = Event.objects.bulk_create([Event(topic=topic) for topic in unique_topics])
         cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(rows[-1].pk)])
+    # True for one publish in about every TIDY_EVERY events: the one that crosses the boundary deletes old rows.
     if rows[0].pk // TIDY_EVERY != (rows[0].pk - len(rows)) // TIDY_EVERY:
         Event.objects.filter(pk__lte=rows[-1].pk - KEPT).delete()

@@ -1,4 +1,4 @@
-"""A throttle of live updates: each topic is published so often at most, and its last change always."""
+"""A throttle of live updates: it limits how often each topic is published, but always publishes its last change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from django.db import Error, connection, transaction
 
-from webapp.events.services import publish
+from webapp.events.services import publish_topics
 
 logger = logging.getLogger(__name__)
 
@@ -18,14 +18,15 @@ KEPT = 1_000
 _THROTTLES: WeakSet[Throttle] = WeakSet()
 
 
-def flush() -> None:
+def flush_throttles() -> None:
     """Publish what waits in any throttle of this process, which is about to end."""
     for throttle in list(_THROTTLES):
         throttle.close()
 
 
 class Throttle:
-    """Publishes a topic once in `seconds`, for all threads that share it. What comes sooner waits, and is told once."""
+    """Publisher of each topic at most once in `seconds`, for all threads that share it. Earlier changes wait and are
+    sent once."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -41,23 +42,24 @@ class Throttle:
         transaction.on_commit(lambda: self._tell(topics))
 
     def note(self, *topics: str) -> None:
-        """Publish soon, together with what else is noted, from a thread of its own: an event loop may call it. What
-        changed is committed already."""
+        """Publish soon, together with other noted topics, from a thread of its own, so that an event loop may call
+        it. The change must be committed already."""
         with self._lock:
             self._waiting.update(topics)
             self._wake(self._published + self.seconds - time.monotonic())
 
     def close(self) -> None:
         """Publish what waits and end the thread that would have."""
-        while (timer := self._started()) is not None:
+        # A timer that fires may start the next one, so look again after each.
+        while (timer := self._get_timer()) is not None:
             timer.cancel()
             timer.join()
             with self._lock:
                 self._timer = None if self._timer is timer else self._timer
         self._publish_waiting()
 
-    def _started(self) -> threading.Timer | None:
-        with self._lock:  # whoever sets a timer starts it under the same lock
+    def _get_timer(self) -> threading.Timer | None:
+        with self._lock:  # a timer is set and started under the same lock
             return self._timer
 
     def _tell(self, topics: Iterable[str]) -> None:
@@ -68,7 +70,7 @@ class Throttle:
             self._mark(due)
             if later:
                 self._wake(self.seconds)
-        publish(due)
+        publish_topics(due)
 
     def _due_in(self, topic: str) -> float:
         return self._told.get(topic, -self.seconds) + self.seconds - time.monotonic()
@@ -90,7 +92,7 @@ class Throttle:
                     self._wake(self.seconds)
 
     def _publish_waiting(self) -> None:
-        """Where that fails it is logged: who follows asks again by itself."""
+        """Publish what waits. A failure is only logged: followers request again by themselves."""
         with self._lock:
             topics = sorted(self._waiting)
             self._waiting.clear()
@@ -99,7 +101,7 @@ class Throttle:
         if not topics:
             return
         try:
-            publish(topics)
+            publish_topics(topics)
         except Error as error:
             logger.warning("live updates of %s were not sent: %s", topics, error)
 

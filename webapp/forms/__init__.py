@@ -1,1 +1,1 @@
-"""How forms are drawn: the rows of every form (`rows.py`), and the filters above a list (`filter_bar.py`)."""
+"""Rendering of forms: the rows of every form (`rows.py`), and the filters above a list (`filter_bar.py`)."""

@@ -1,4 +1,4 @@
-"""The form of filters above a list: its rows are drawn as every form's, its values are read by the list itself."""
+"""The form of filters above a list: its rows are rendered as in every form, its values are read by the list itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django import forms
 from django.http import HttpRequest
 from django.utils.safestring import SafeString, mark_safe
 
-from webapp.forms.rows import PlainInput, PlainSearch, PlainSelect, options
+from webapp.forms.rows import PlainInput, PlainSearch, PlainSelect, build_options
 from webapp.paging import CURSORS
 
 LONGEST_OPTION = 100
@@ -38,12 +38,13 @@ class Chip:
     @property
     def row(self) -> SafeString:
         """Its field's row of the form."""
-        return _drawn(FieldLook.of(self.field)) if self.field is not None else mark_safe("")
+        return _render_row(FieldLook.of(self.field)) if self.field is not None else mark_safe("")
 
 
 @dataclass(frozen=True)
 class FieldLook:
-    """All that the row of a field in a form of filters is drawn from: such a form is never bound and has no errors."""
+    """Everything that determines the row of a field in a form of filters: such a form is never bound and has no
+    errors."""
 
     name: str
     label: str
@@ -60,19 +61,19 @@ class FieldLook:
             (type(one), tuple(one.attrs.items()))
             for one in (widget, *(widget.widgets if isinstance(widget, forms.MultiWidget) else ()))
         )
-        choices = tuple(widget.choices) if isinstance(widget, forms.Select) else parameters_of(field)
-        known = field.html_name, f"{field.label} {field.help_text}", field.id_for_label, repr(field.value())
-        return cls(*known, widgets, choices, field)
+        choices = tuple(widget.choices) if isinstance(widget, forms.Select) else list_parameters(field)
+        look_values = field.html_name, f"{field.label} {field.help_text}", field.id_for_label, repr(field.value())
+        return cls(*look_values, widgets, choices, field)
 
 
 @lru_cache(maxsize=256)
-def _drawn(look: FieldLook) -> SafeString:
-    """A list has ten of them, which are the same for everybody but where somebody has chosen something."""
+def _render_row(look: FieldLook) -> SafeString:
+    """Render a row. A list has ten of them, which are the same for all users who have chosen nothing."""
     return look.field.as_field_group()
 
 
-def without(request: HttpRequest, *names: str) -> str:
-    """The address of a list without these parameters, from its first page on."""
+def build_url_without(request: HttpRequest, *names: str) -> str:
+    """Return the address of a list without these parameters, from its first page on."""
     parameters = request.GET.copy()
     for name in (*names, *CURSORS):
         parameters.pop(name, None)
@@ -80,9 +81,9 @@ def without(request: HttpRequest, *names: str) -> str:
 
 
 class FilterForm(forms.Form):
-    """Fields by the names of their query parameters, filled with what the list has understood of the address.
+    """Fields by the names of their query parameters, filled with the values that the list has read from the address.
 
-    It is never bound: a filter that cannot be understood is left out and said by the list.
+    It is never bound: a filter with an invalid value is left out, and the list reports it.
     """
 
     template_name = "parts/filter_rows.html"
@@ -94,28 +95,29 @@ class FilterForm(forms.Form):
 
     @property
     def searches(self) -> list[forms.BoundField]:
-        """The fields that are searched in as one types: they stand beside the chips."""
+        """The fields with a live search, which are beside the chips."""
         return [field for field in self.visible_fields() if isinstance(field.field.widget, PlainSearch)]
 
     def chips(self, request: HttpRequest) -> list[Chip]:
-        """Every other field as a chip, in the form's order."""
+        """Return every other field as a chip, in the form's order."""
         searched = {field.name for field in self.searches}
         fields = [field for field in self.visible_fields() if field.name not in searched]
         return [
-            Chip(str(field.label), words_of(field), without(request, *parameters_of(field)), field) for field in fields
+            Chip(str(field.label), describe_value(field), build_url_without(request, *list_parameters(field)), field)
+            for field in fields
         ]
 
 
-def parameters_of(field: forms.BoundField) -> tuple[str, ...]:
+def list_parameters(field: forms.BoundField) -> tuple[str, ...]:
     widget = field.field.widget
     return widget.names if isinstance(widget, RangeWidget) else (field.name,)
 
 
-def words_of(field: forms.BoundField) -> str:
-    """What a filter is set to, in words; empty where it is not."""
+def describe_value(field: forms.BoundField) -> str:
+    """Return the value of a filter in words; empty if it is not set."""
     value, widget = field.value(), field.field.widget
     if isinstance(widget, RangeWidget):
-        return span_words(*widget.decompress(value))
+        return describe_range(*widget.decompress(value))
     if value in (None, "", False):
         return ""
     if isinstance(widget, forms.CheckboxInput):
@@ -125,8 +127,8 @@ def words_of(field: forms.BoundField) -> str:
     return str(value)
 
 
-def span_words(low: Any, high: Any) -> str:
-    """A range in words; empty where it has no end."""
+def describe_range(low: Any, high: Any) -> str:
+    """Return a range in words; empty if it has no end."""
     if low is None and high is None:
         return ""
     if high is None:
@@ -134,7 +136,7 @@ def span_words(low: Any, high: Any) -> str:
     return f"up to {high}" if low is None else f"{low} to {high}"
 
 
-def select(
+def make_select(
     label: str,
     choices: Iterable[str | tuple[Any, Any]],
     *,
@@ -143,31 +145,34 @@ def select(
     keyed: str = "",
     **attrs: Any,
 ) -> forms.Field:
-    """A choice of names, or of (value, words); `first` is the words of choosing nothing."""
+    """Return a choice of names, or of (value, words); `first` is the text of choosing nothing."""
     pairs = [(choice, choice) if isinstance(choice, str) else choice for choice in choices]
-    widget = PlainSelect(attrs=attrs | _key(keyed))
-    return forms.ChoiceField(label=label, choices=options(pairs, length, first=first), widget=widget)
+    widget = PlainSelect(attrs=attrs | _build_key_attributes(keyed))
+    return forms.ChoiceField(label=label, choices=build_options(pairs, length, first=first), widget=widget)
 
 
-def search(label: str, *, wide: bool = True, keyed: str = "", **attrs: Any) -> forms.Field:
-    """A text that is searched for; a wide one takes the room that is left."""
+def make_search(label: str, *, wide: bool = True, keyed: str = "", **attrs: Any) -> forms.Field:
+    """Return a text field for a search; a wide one takes the room that is left."""
     widget = PlainSearch(
-        attrs={"maxlength": 200, "placeholder": label} | attrs | ({"class": "wide"} if wide else {}) | _key(keyed)
+        attrs={"maxlength": 200, "placeholder": label}
+        | attrs
+        | ({"class": "wide"} if wide else {})
+        | _build_key_attributes(keyed)
     )
     return forms.CharField(label=label, widget=widget)
 
 
-def _key(does: str) -> dict[str, str]:
-    """What makes the key / lead to a field: one of each list, with the words of what one does there."""
+def _build_key_attributes(does: str) -> dict[str, str]:
+    """Return the attributes that make the key / lead to a field: one of each list, with a description of its action."""
     return {"data-key": "/", "data-does": does, "data-group": "List"} if does else {}
 
 
-def text(label: str, **attrs: Any) -> forms.Field:
+def make_text(label: str, **attrs: Any) -> forms.Field:
     return forms.CharField(label=label, widget=PlainInput(attrs={"maxlength": 200} | attrs))
 
 
-def number(label: str, **attrs: Any) -> forms.Field:
-    """A number from 0 on; a fraction where `step` is `any`."""
+def make_number(label: str, **attrs: Any) -> forms.Field:
+    """Return a field for a number from 0 on; a fraction if `step` is `any`."""
     return forms.CharField(label=label, widget=forms.NumberInput(attrs={"min": 0} | attrs))
 
 
@@ -195,21 +200,21 @@ class RangeWidget(forms.MultiWidget):
         return context
 
 
-def span(label: str, low: str, high: str, shown: tuple[str, str] = ("", ""), **attrs: Any) -> forms.Field:
-    """From and to, as the query parameters `low` and `high`; `shown` stands in them while they are empty."""
+def make_range(label: str, low: str, high: str, shown: tuple[str, str] = ("", ""), **attrs: Any) -> forms.Field:
+    """Return a field for a range, as the query parameters `low` and `high`; `shown` are their placeholders."""
     return forms.Field(label=label, widget=RangeWidget((low, high), shown, attrs))
 
 
-def day(label: str) -> forms.Field:
+def make_day(label: str) -> forms.Field:
     return forms.DateField(label=label, widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"))
 
 
-def box(label: str) -> forms.Field:
-    """Sends 1 when it is ticked."""
+def make_checkbox(label: str) -> forms.Field:
+    """Return a checkbox that sends 1 when it is ticked."""
     return forms.BooleanField(label=label, widget=forms.CheckboxInput(attrs={"value": "1"}))
 
 
-def hidden(values: Mapping[str, Any]) -> dict[str, forms.Field]:
-    """Fields that carry on what the address says besides; what is empty is left out."""
+def make_hidden_fields(values: Mapping[str, Any]) -> dict[str, forms.Field]:
+    """Return hidden fields that carry the other parameters of the address; empty ones are left out."""
     kept = {name: value for name, value in values.items() if value is not False and value not in ("", None)}
     return {name: forms.CharField(initial=value, widget=forms.HiddenInput()) for name, value in kept.items()}

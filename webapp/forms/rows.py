@@ -1,4 +1,4 @@
-"""How forms are drawn: one template for every row, inputs that show hidden characters, and the options of selects."""
+"""Rendering of forms: one template for every row, inputs that show hidden characters, and the options of selects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Options = list[tuple[Any, str]]
 
 
 class RowRenderer(TemplatesSetting):
-    """`field.as_field_group` draws a row by this template; a page that needs another row extends it."""
+    """Renderer whose `field.as_field_group` uses this template; a page that needs another row extends it."""
 
     field_template_name = "parts/field.html"
 
@@ -49,12 +49,12 @@ class PlainSelect(forms.Select):
     def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
         pairs = tuple(("" if value is None else str(value), str(words)) for value, words in self.choices)
         built = {"name": name, **self.build_attrs(self.attrs, attrs)}
-        return format_html("<select{}>{}</select>", flatatt(built), _drawn(pairs, self.format_value(value)[0]))
+        return format_html("<select{}>{}</select>", flatatt(built), _render_options(pairs, self.format_value(value)[0]))
 
 
 @lru_cache(maxsize=64)
-def _drawn(pairs: tuple[tuple[str, str], ...], chosen: str) -> SafeString:
-    """The options of a select as HTML; those of a list's filters are the same for everybody."""
+def _render_options(pairs: tuple[tuple[str, str], ...], chosen: str) -> SafeString:
+    """Return the options of a select as HTML; those of a list's filters are the same for all users."""
     drawn = [
         f'<option value="{escape(value)}"{" selected" if value == chosen else ""}>{escape(words)}</option>'
         for value, words in pairs
@@ -62,13 +62,13 @@ def _drawn(pairs: tuple[tuple[str, str], ...], chosen: str) -> SafeString:
     return mark_safe("".join(drawn))
 
 
-def options(rows: Iterable[tuple[Any, Any]], length: int, *, first: str | None = None) -> Options:
-    """Values with their words, cut at `length`; `first` is the words of choosing nothing."""
+def build_options(rows: Iterable[tuple[Any, Any]], length: int, *, first: str | None = None) -> Options:
+    """Return values with their words, cut at `length`; `first` is the text of choosing nothing."""
     pairs = [(value, cut(plain(words), length)) for value, words in rows]
     return pairs if first is None else [("", first), *pairs]
 
 
-def offer(form: forms.BaseForm, name: str, choices: Options) -> None:
-    """What the select of a field lists on this page. It is no rule: the field still takes what it took."""
+def offer_options(form: forms.BaseForm, name: str, choices: Options) -> None:
+    """Set the options that the select of a field lists on this page. They do not restrict what the field accepts."""
     widget: Any = form.fields[name].widget
     widget.choices = choices

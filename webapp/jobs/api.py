@@ -12,7 +12,7 @@ from ninja import Query, Router
 from webapp.jobs import queries, services
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobLine, JobLogOut, JobOut, JobQuery
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.etags import require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
@@ -22,47 +22,47 @@ from webapp.rest.types import Id, PageOf
 router = Router(tags=["jobs"])
 
 
-@router.get("/jobs", auth=needs("read"), response=PageOf[JobLine])
+@router.get("/jobs", auth=require_scope("read"), response=PageOf[JobLine])
 def list_jobs(request: HttpRequest, query: Query[JobQuery]) -> Any:
     """Jobs, newest first."""
-    return cursor_page(queries.jobs(query.state or "", query.subject or ""), query)
+    return cursor_page(queries.filter_jobs(query.state or "", query.subject or ""), query)
 
 
-def find(pk: int) -> Job:
+def get_job_or_404(pk: int) -> Job:
     return get_object_or_404(Job.objects.select_related("created_by").defer("payload"), pk=pk)
 
 
-@router.get("/jobs/{pk}", auth=needs("read"), response=JobOut)
+@router.get("/jobs/{pk}", auth=require_scope("read"), response=JobOut)
 def get_job(request: HttpRequest, pk: Id) -> Job:
     """One job: ask again until its state is succeeded, failed or cancelled."""
-    return find(pk)
+    return get_job_or_404(pk)
 
 
-@router.get("/jobs/{pk}/log", auth=needs("read"), response=PageOf[JobLogOut])
+@router.get("/jobs/{pk}/log", auth=require_scope("read"), response=PageOf[JobLogOut])
 def list_job_log(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
-    """What a job wrote, in order."""
+    """List the log lines of a job, in order."""
     return cursor_page(get_object_or_404(Job.objects.only("id"), pk=pk).lines.all(), query, "id")
 
 
-@router.post("/jobs/{pk}/cancel", auth=needs("synthesise"), response=JobOut)
+@router.post("/jobs/{pk}/cancel", auth=require_scope("synthesise"), response=JobOut)
 @idempotent
 def cancel_job(request: HttpRequest, pk: Id) -> Job:
     """Ask a job to stop: a queued one ends at once, a running one at its next step."""
     with transaction.atomic():
         row = get_object_or_404(Job.objects.select_for_update(), pk=pk)
         require_match(request, JobOut.from_orm(row))
-        if not services.cancel(pk, person(request)):
+        if not services.cancel_job(pk, get_acting_user(request)):
             raise Problem(409, f"Job {pk} had ended ({row.state}) before it could be stopped.")
-    return find(pk)
+    return get_job_or_404(pk)
 
 
-@router.post("/jobs/{pk}/retry", auth=needs("synthesise"), response=JobOut)
+@router.post("/jobs/{pk}/retry", auth=require_scope("synthesise"), response=JobOut)
 @idempotent
 def retry_job(request: HttpRequest, pk: Id) -> Job:
     """Queue a failed or cancelled job again."""
     with transaction.atomic():
         row = get_object_or_404(Job.objects.select_for_update(), pk=pk)
         require_match(request, JobOut.from_orm(row))
-        if not services.retry(pk, person(request)):
+        if not services.retry_job(pk, get_acting_user(request)):
             raise Problem(409, f"Only a failed or cancelled job can be tried again; job {pk} is {row.state}.")
-    return find(pk)
+    return get_job_or_404(pk)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
-from synthesis.collector import not_collected
+from synthesis.collector import exclude_from_collection
 
 
 class JobsConfig(AppConfig):
@@ -11,11 +11,11 @@ class JobsConfig(AppConfig):
     label = "jobs"
 
     def ready(self) -> None:
-        """Register every app's kinds of jobs: whatever process creates one, or runs it, knows them all.
+        """Register every app's kinds of jobs, so that each process that creates or runs a job knows them all.
 
-        Workers get the step that tells the health page of them, and their children what they share.
+        Workers get the step that reports them to the health page, and their children get what they share.
         """
-        with not_collected():
+        with exclude_from_collection():
             autodiscover_modules("jobs")
         from webapp.celery import app
         from webapp.jobs import pool as _signals  # noqa: F401

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from synthesis.errors import EnvariumError
 from webapp.claims import Claim
-from webapp.events.services import publish
+from webapp.events.services import publish_topics
 from webapp.jobs.models import Job, JobLog, JobState
-from webapp.jobs.queries import came_to_nothing, result_view
+from webapp.jobs.queries import build_result_view, has_made_nothing
 
 
 class Cancelled(EnvariumError):
@@ -23,17 +23,17 @@ class Cancelled(EnvariumError):
 
 @dataclass(frozen=True)
 class JobClaim(Claim[Job]):
-    """The hold of a background job. Its writes change nothing once another worker holds the job."""
+    """Hold of a background job. Its writes change nothing once another worker holds the job."""
 
     model = Job
 
     @classmethod
     def of(cls, job: Job) -> JobClaim:
-        """The claim that a row was taken under."""
+        """Return the claim that a row was taken under."""
         return cls(job.pk, job.attempt)
 
     def check(self) -> None:
-        """Raises StaleClaim, and Cancelled where the job was asked to stop."""
+        """Raise StaleClaim if the claim is stale, Cancelled if the job was asked to stop."""
         cancel_requested = self.held().values_list("cancel_requested", flat=True).first()
         if cancel_requested is None:
             raise self.stale()
@@ -41,12 +41,12 @@ class JobClaim(Claim[Job]):
             raise Cancelled(f"Job {self.row} was asked to stop.")
 
     def renew(self) -> bool:
-        """Renew the lease. False when the claim is stale."""
+        """Renew the lease. Return False if the claim is stale."""
         now = timezone.now()
-        return bool(self.held().update(lease_until=now + lease(), heartbeat_at=now))
+        return bool(self.held().update(lease_until=now + get_lease_duration(), heartbeat_at=now))
 
     def progress(self, *, done: int, total: int, note: str) -> None:
-        """Raises as `check`."""
+        """Store the progress. Raises as `check`."""
         self.held().update(done=done, total=total, note=note[:300])
         self.check()
 
@@ -54,36 +54,39 @@ class JobClaim(Claim[Job]):
         JobLog.objects.create(job_id=self.row, attempt=self.number, level=level, message=message[:10_000])
 
     def give_back(self, reason: str) -> bool:
-        """Queue the job again, as if nobody had begun it. False when the claim is stale."""
-        given = self.held().update(state=JobState.QUEUED, lease_until=None, woken_at=timezone.now(), note=reason[:300])
-        if given:
-            publish([f"job:{self.row}"])
-        return bool(given)
+        """Queue the job again without counting a loss. Return False if the claim is stale."""
+        updated = self.held().update(
+            state=JobState.QUEUED, lease_until=None, woken_at=timezone.now(), note=reason[:300]
+        )
+        if updated:
+            publish_topics([f"job:{self.row}"])
+        return bool(updated)
 
     def let_go(self) -> bool:
-        """Leave the job to the reaper, which counts a loss and queues it again. False when the claim is stale."""
+        """Leave the job to the reaper, which counts a loss and queues it again. Return False if the claim is stale."""
         return bool(self.held().update(lease_until=timezone.now()))
 
     def advance(self, done: int, total: int) -> None:
-        """Note how much is done for good, whoever goes on: with more of it, losses before are forgiven."""
+        """Store how much is permanently done, whichever attempt continues; progress beyond the stored value resets
+        `lost`."""
         lost = Case(When(done__lt=done, then=0), default=F("lost"), output_field=PositiveSmallIntegerField())
         self.held().update(done=done, total=total, lost=lost)
 
     def finish(self, state: JobState, *, result: Any = None, error: str = "") -> bool:
-        """Close the row and tell who follows. False, and nothing written, when the claim is stale."""
+        """Close the row and notify its subscribers. Return False, and write nothing, if the claim is stale."""
         kind = self.held().values_list("kind", flat=True).first() if state == JobState.SUCCEEDED else None
         ended = self.held().update(
             state=state,
             result=result,
-            nothing_made=kind is not None and came_to_nothing(kind, result_view(result)),
+            nothing_made=kind is not None and has_made_nothing(kind, build_result_view(result)),
             error=error[:10_000],
             finished_at=timezone.now(),
             lease_until=None,
         )
         if ended:
-            publish([f"job:{self.row}"])
+            publish_topics([f"job:{self.row}"])
         return bool(ended)
 
 
-def lease() -> timedelta:
+def get_lease_duration() -> timedelta:
     return timedelta(seconds=settings.JOB_LEASE_SECONDS)

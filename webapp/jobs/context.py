@@ -11,10 +11,10 @@ from webapp.jobs.models import Job
 
 
 class JobContext:
-    """Handed to a job's handler. Every write carries the number of its claim.
+    """Context that a job's handler gets. Every write carries the number of its claim.
 
-    `progress` and `check` raise `Cancelled` when a person asked to stop and `StaleClaim` when another worker holds the
-    job by now; a handler lets both pass through.
+    `progress` and `check` raise `Cancelled` if a person asked the job to stop and `StaleClaim` if another worker holds
+    the job by now; a handler lets both pass through.
     """
 
     def __init__(self, claim: JobClaim, payload: dict[str, Any], user_id: int | None) -> None:
@@ -27,7 +27,7 @@ class JobContext:
 
     @classmethod
     def of(cls, job: Job) -> JobContext:
-        """For a row that was just claimed."""
+        """Build the context of a row that was just claimed."""
         return cls(JobClaim.of(job), job.payload, job.created_by_id)
 
     @property

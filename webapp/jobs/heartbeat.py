@@ -1,4 +1,4 @@
-"""Heartbeat of a Celery worker, written by its own event loop: one that hangs or lost the broker falls silent."""
+"""Heartbeat of a Celery worker, written by its own event loop: a worker that hangs or lost the broker falls silent."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import redis
 from celery import bootsteps
 from django.conf import settings
 
-from webapp.broker import client
+from webapp.broker import make_client
 from webapp.jobs import presence
 
 logger = logging.getLogger(__name__)
 
 
 class Heartbeat(bootsteps.StartStopStep):
-    """A step of Celery's consumer: runs from the moment that tasks are taken until the connection is lost."""
+    """Step of Celery's consumer: runs from the moment that tasks are taken until the connection is lost."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
@@ -27,7 +27,7 @@ class Heartbeat(bootsteps.StartStopStep):
         self.broker: redis.Redis | None = None
 
     def start(self, parent: Any) -> None:
-        self.broker = client(settings.BROKER_URL, seconds=1.0)
+        self.broker = make_client(settings.BROKER_URL, seconds=1.0)
         self.say(parent)
         self.timer = parent.timer.call_repeatedly(presence.EVERY_SECONDS, self.say, (parent,))
 
@@ -36,7 +36,7 @@ class Heartbeat(bootsteps.StartStopStep):
             return
         queues = sorted(queue.name for queue in parent.task_consumer.queues)
         try:
-            presence.tell(self.broker, parent.hostname, os.getpid(), queues)
+            presence.report_worker(self.broker, parent.hostname, os.getpid(), queues)
         except redis.RedisError as error:
             logger.warning("no heartbeat: %s", error)
 
@@ -47,7 +47,7 @@ class Heartbeat(bootsteps.StartStopStep):
         if self.broker is None:
             return
         try:
-            presence.leave(self.broker, parent.hostname)
+            presence.remove_worker(self.broker, parent.hostname)
         except redis.RedisError:
             logger.info("the broker is gone: the heartbeat runs out by itself")
         self.broker.close()

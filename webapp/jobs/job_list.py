@@ -35,26 +35,26 @@ JOBS = RowList(
 )
 
 
-def filters_for(user: Any) -> tuple[ListFilter, ...]:
-    """The filters of the list for one person."""
+def build_job_filters(user: Any) -> tuple[ListFilter, ...]:
+    """Return the filters of the list for a user."""
     return (
-        list_filters.contains("q", "Title", "title"),
-        list_filters.choice("state", "State", JobState.values),
-        list_filters.choice("kind", "Kind", sorted((kind, kind.replace("_", " ")) for kind in KINDS)),
-        list_filters.started_by(user),
-        list_filters.since("since", "Created from", "created_at"),
-        list_filters.until("until", "Created to", "created_at"),
-        list_filters.linked("subject", "Works on", "subject", 64),
+        list_filters.make_contains_filter("q", "Title", "title"),
+        list_filters.make_choice_filter("state", "State", JobState.values),
+        list_filters.make_choice_filter("kind", "Kind", sorted((kind, kind.replace("_", " ")) for kind in KINDS)),
+        list_filters.make_started_by_filter(user),
+        list_filters.make_since_filter("since", "Created from", "created_at"),
+        list_filters.make_until_filter("until", "Created to", "created_at"),
+        list_filters.make_linked_filter("subject", "Works on", "subject", 64),
     )
 
 
-def _cancel(user: Any, job: Job) -> None:
-    if not services.cancel(job.pk, user):
+def _cancel_job(user: Any, job: Job) -> None:
+    if not services.cancel_job(job.pk, user):
         raise Conflict("it had ended before it could be stopped.")
 
 
-def _retry(user: Any, job: Job) -> None:
-    if not services.retry(job.pk, user):
+def _retry_job(user: Any, job: Job) -> None:
+    if not services.retry_job(job.pk, user):
         raise Conflict("only a failed or cancelled job can be tried again.")
 
 
@@ -63,7 +63,7 @@ BULK = BulkList(
     "jobs",
     "jobs:list",
     "jobs:bulk",
-    lambda: rows(),
+    lambda: listed_jobs(),
     lambda job: (job.title, job.state, reverse("jobs:detail", args=[job.pk])),
     (
         BulkAct(
@@ -71,7 +71,7 @@ BULK = BulkList(
             "Cancel",
             "asked to stop",
             "Each is asked to stop, and stops at its next step.",
-            _cancel,
+            _cancel_job,
             lambda job: job.state in OPEN_STATES,
         ),
         BulkAct(
@@ -79,13 +79,15 @@ BULK = BulkList(
             "Try again",
             "queued again",
             "Each failed or cancelled one is queued again.",
-            _retry,
+            _retry_job,
             lambda job: job.state in RETRIED_STATES,
         ),
     ),
-    lambda request: list_filters.list_query(JOBS, filters_for(request.user), request.GET).narrow_in_order(rows()),
+    lambda request: list_filters.parse_list_query(JOBS, build_job_filters(request.user), request.GET).narrow_in_order(
+        listed_jobs()
+    ),
 )
 
 
-def rows() -> QuerySet[Job]:
+def listed_jobs() -> QuerySet[Job]:
     return Job.objects.select_related("created_by").defer(*NOT_LISTED)

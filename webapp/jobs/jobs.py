@@ -1,4 +1,4 @@
-"""Celery entry points of every job: load the row, claim it, delegate, write how it ended."""
+"""Celery entry points of every job: load the row, claim it, call its handler, write the outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import Error, connection
 
 from synthesis.errors import EnvariumError, SandboxUnavailable
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from webapp.claims import StaleClaim
 from webapp.database.connections import is_away
 from webapp.disk import is_disk_full
@@ -34,8 +34,8 @@ AWAY_SECONDS = 15.0
 T = TypeVar("T")
 
 
-def beat(claim: JobClaim, stop: threading.Event) -> None:
-    """Renew the lease from a thread of its own, so that a long step does not lose the job."""
+def renew_lease(claim: JobClaim, stop: threading.Event) -> None:
+    """Renew the lease in a thread of its own, so that a long step does not lose the job."""
     while not stop.wait(settings.JOB_LEASE_SECONDS / 3):
         try:
             if not claim.renew():
@@ -47,23 +47,23 @@ def beat(claim: JobClaim, stop: threading.Event) -> None:
 
 
 @shared_task(name="jobs.run", bind=False)
-def run(job_id: int) -> None:
-    job = _patiently(services.claim, job_id, f"{socket.gethostname()}:{os.getpid()}")
+def run_job(job_id: int) -> None:
+    job = _call_with_retries(services.claim_job, job_id, f"{socket.gethostname()}:{os.getpid()}")
     if job is None:
         return
     stop = threading.Event()
-    heart = threading.Thread(target=beat, args=(JobClaim.of(job), stop), daemon=True)
+    heart = threading.Thread(target=renew_lease, args=(JobClaim.of(job), stop), daemon=True)
     heart.start()
     try:
-        perform(job)
+        execute_job(job)
     finally:
         stop.set()
         heart.join(timeout=5)
-        throttle.flush()  # this process ends with its job
+        throttle.flush_throttles()  # this process ends with its job
 
 
-def perform(job: Job) -> None:
-    """Run the handler of a claimed job and write how it ended, under its claim."""
+def execute_job(job: Job) -> None:
+    """Run the handler of a claimed job and write the outcome under its claim."""
     context = JobContext.of(job)
     claim = context.claim
     try:
@@ -77,7 +77,7 @@ def perform(job: Job) -> None:
     except StaleClaim as error:
         logger.warning("%s", error)
         if is_away(error):
-            _let_go(claim)
+            _release_claim(claim)
     except Cancelled:
         claim.finish(JobState.CANCELLED)
     except SoftTimeLimitExceeded:
@@ -85,13 +85,13 @@ def perform(job: Job) -> None:
     except services.FailedWithResult as error:
         claim.finish(JobState.FAILED, result=error.result, error=str(error))
     except Exception as error:
-        if memory_limit.was_met(error):
-            claim.finish(JobState.FAILED, error=memory_limit.words(error))
+        if memory_limit.is_memory_error(error):
+            claim.finish(JobState.FAILED, error=memory_limit.format_memory_error(error))
         elif is_disk_full(error):
-            _wait_for_room(claim)
+            _requeue_for_disk_space(claim)
         elif is_away(error):
             logger.warning("%s: the database went away: %s", claim, error)
-            _let_go(claim)
+            _release_claim(claim)
         elif isinstance(error, EnvariumError):
             claim.finish(JobState.FAILED, error=str(error))
         else:
@@ -99,8 +99,9 @@ def perform(job: Job) -> None:
             claim.finish(JobState.FAILED, error=f"{type(error).__name__}: {error}")
 
 
-def _patiently(work: Callable[..., T], *given: Any) -> T:
-    """What `work` gives; a database that is just being started again is waited for. Raises its error after a while."""
+def _call_with_retries(work: Callable[..., T], *given: Any) -> T:
+    """Return the result of `work`, waiting for a database that is being restarted. Raises its error after
+    `AWAY_SECONDS`."""
     until = time.monotonic() + AWAY_SECONDS
     while True:
         try:
@@ -112,16 +113,18 @@ def _patiently(work: Callable[..., T], *given: Any) -> T:
             time.sleep(0.5)
 
 
-def _let_go(claim: JobClaim) -> None:
-    """A database that was away is no failure of the job, which begins again; at the latest when its lease is over."""
+def _release_claim(claim: JobClaim) -> None:
+    """Release a job after the database was away: no failure of the job, which begins again, at the latest when its
+    lease expires."""
     try:
-        _patiently(claim.let_go)
+        _call_with_retries(claim.let_go)
     except Error as error:
         logger.warning("%s: not let go: %s", claim, error)
 
 
-def _wait_for_room(claim: JobClaim) -> None:
-    """A full disk is no failure of the job: it is queued again. Where even that cannot be written its lease ends."""
+def _requeue_for_disk_space(claim: JobClaim) -> None:
+    """Queue a job again after the disk was full: no failure of the job. If even that cannot be written, its lease
+    expires."""
     logger.warning("%s: the disk is full", claim)
     try:
         claim.give_back("The disk was full. It begins again when there is room.")
@@ -132,10 +135,11 @@ def _wait_for_room(claim: JobClaim) -> None:
 
 @shared_task(name="jobs.probe_sandbox", bind=True)
 def probe_sandbox(self: Task[Any, Any]) -> None:
-    """Let this worker's sandbox report itself, so that the health page knows it from where jobs run."""
+    """Let this worker's sandbox report itself, so that the health page shows the sandbox of the place where jobs
+    run."""
     try:
-        report = default_sandbox().report()
+        report = get_default_sandbox().report()
         sandbox: dict[str, Any] = {"ok": True, "mode": report.mode}
     except SandboxUnavailable as error:
         sandbox = {"ok": False, "mode": "none", "error": str(error)}
-    presence.tell_sandbox(settings.BROKER_URL, str(self.request.hostname), sandbox)
+    presence.report_sandbox(settings.BROKER_URL, str(self.request.hostname), sandbox)

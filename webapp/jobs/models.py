@@ -27,8 +27,8 @@ RETRIED_STATES = (JobState.FAILED, JobState.CANCELLED)
 class Job(models.Model):
     """One background job. Celery only wakes it; this row is the truth about it.
 
-    A claim issues the next `attempt`; every later write names it, and a stale one changes nothing. The lease
-    is renewed by the heartbeat: a running row whose lease is over belongs to nobody and is queued again.
+    A claim issues the next `attempt`; every later write names it, and a stale one changes nothing. The lease is renewed
+    by the heartbeat: a running row whose lease has expired has no holder and is queued again.
     """
 
     kind = models.CharField(max_length=64)
@@ -77,7 +77,7 @@ class Job(models.Model):
 
 
 class JobLog(models.Model):
-    """One line of a job's log, keyed by job and attempt."""
+    """Line of a job's log, keyed by job and attempt."""
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="lines")
     attempt = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""The processes of a Celery worker: each job has one of its own, forked from a parent that has loaded all of it."""
+"""Processes of a Celery worker: each job has one of its own, forked from a parent that has loaded all of the code."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _prepared = False
 
 
 @worker_before_create_process.connect
-def share(**_: Any) -> None:
-    """Load what children need, and keep the collector off it: walking objects writes to them, and what is written to
-    is shared no more."""
+def preload_modules(**_: Any) -> None:
+    """Load what children need, and freeze it for the collector: a collection writes to the objects that it walks, and
+    pages that are written to are no longer shared."""
     global _prepared
     if _prepared:
         return
@@ -32,8 +32,8 @@ def share(**_: Any) -> None:
 
 
 @worker_process_init.connect
-def keep_shared(**_: Any) -> None:
-    """The same in the child, for what the parent made since; and its limit of memory, but for training's own."""
+def freeze_child_objects(**_: Any) -> None:
+    """Freeze in the child what the parent made since, and set its memory limit, except for training."""
     gc.freeze()
     if "gpu" not in current_app.amqp.queues.consume_from:
-        memory_limit.begin()
+        memory_limit.set_memory_limit()

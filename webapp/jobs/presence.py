@@ -1,6 +1,6 @@
 """Presence of Celery workers: each writes a broker key with a time to live every few seconds.
 
-A blocking `inspect` of Celery would tell the same more slowly, and not at all where the broker is slow.
+A blocking `inspect` of Celery would report the same more slowly, and not at all if the broker is slow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from webapp.broker import client
+from webapp.broker import make_client
 
 PREFIX = "envarium:worker:"
 SANDBOX_PREFIX = "envarium:sandbox:"
@@ -22,7 +22,7 @@ SANDBOX_KEPT_SECONDS = 600
 
 @dataclass(frozen=True)
 class WorkerPresence:
-    """A worker as it last described itself. `name` is Celery's `kind@host`; `sandbox` is None until probed."""
+    """Worker as it last described itself. `name` is Celery's `kind@host`; `sandbox` is None until probed."""
 
     name: str
     pid: int
@@ -31,29 +31,29 @@ class WorkerPresence:
     sandbox: dict[str, Any] | None
 
 
-def tell(broker: redis.Redis, worker: str, pid: int, queues: list[str]) -> None:
+def report_worker(broker: redis.Redis, worker: str, pid: int, queues: list[str]) -> None:
     broker.set(PREFIX + worker, json.dumps({"pid": pid, "queues": queues}), ex=KEPT_SECONDS)
 
 
-def leave(broker: redis.Redis, worker: str) -> None:
+def remove_worker(broker: redis.Redis, worker: str) -> None:
     broker.delete(PREFIX + worker, SANDBOX_PREFIX + worker)
 
 
-def tell_sandbox(url: str, worker: str, report: dict[str, Any]) -> None:
-    """Keep what a worker's sandbox reported about itself, for the health page."""
-    with client(url) as broker:
+def report_sandbox(url: str, worker: str, report: dict[str, Any]) -> None:
+    """Store a worker's report about its sandbox for the health page."""
+    with make_client(url) as broker:
         broker.set(SANDBOX_PREFIX + worker, json.dumps(report), ex=SANDBOX_KEPT_SECONDS)
 
 
-def workers(url: str) -> list[WorkerPresence]:
-    """Every worker heard of in the last `KEPT_SECONDS`. Raises redis.RedisError when the broker is away."""
-    with client(url) as broker:
+def list_workers(url: str) -> list[WorkerPresence]:
+    """Return every worker that reported in the last `KEPT_SECONDS`. Raises redis.RedisError if the broker is away."""
+    with make_client(url) as broker:
         keys = sorted(key.decode() for key in broker.scan_iter(match=PREFIX + "*", count=1000))
-        answers = [_seen(broker, key) for key in keys]
+        answers = [_read_worker(broker, key) for key in keys]
     return [seen for seen in answers if seen is not None]
 
 
-def _seen(broker: redis.Redis, key: str) -> WorkerPresence | None:
+def _read_worker(broker: redis.Redis, key: str) -> WorkerPresence | None:
     name = key.removeprefix(PREFIX)
     pipe = broker.pipeline(transaction=False)
     pipe.get(key)

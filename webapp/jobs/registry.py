@@ -25,14 +25,14 @@ class JobKind:
 KINDS: dict[str, JobKind] = {}
 
 
-def job(name: str, *, queue: str, closing: Closing | None = None) -> Callable[[Handler], Handler]:
+def register_job_handler(name: str, *, queue: str, closing: Closing | None = None) -> Callable[[Handler], Handler]:
     """Register `handler(context) -> result` for jobs of kind `name`; the result is JSON and is kept on the row.
 
     A handler may run again after a crash: whatever it writes must be the same when written twice.
     """
 
-    def register(handler: Handler) -> Handler:
+    def register_handler(handler: Handler) -> Handler:
         KINDS[name] = JobKind(name, queue, handler, closing)
         return handler
 
-    return register
+    return register_handler

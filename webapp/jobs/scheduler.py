@@ -13,12 +13,12 @@ from webapp.jobs import services
 
 logger = logging.getLogger(__name__)
 
-LOCAL: dict[str, Callable[[], Any]] = {"jobs.reap": services.reap}
+LOCAL: dict[str, Callable[[], Any]] = {"jobs.reap": services.reap_jobs}
 """What the clock does itself, by task. Other apps add to it in their own `jobs.py`."""
 
 
 class LocalScheduler(Scheduler):
-    """Keeps its schedule in memory: the intervals are seconds, so nothing is worth a file between runs."""
+    """Scheduler that keeps its schedule in memory: the intervals are seconds, so no file is needed between runs."""
 
     def apply_async(self, entry: ScheduleEntry, producer: Any = None, advance: bool = True, **kwargs: Any) -> Any:
         work = LOCAL.get(str(entry.task))

@@ -1,4 +1,4 @@
-"""Jobs created, claimed, cancelled, tried again and reaped, all by conditional updates: no two workers hold one."""
+"""Creation, claims, cancellation, retries and reaping of jobs, all by conditional updates: no two workers hold one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from synthesis.errors import InputError
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.celery import app
-from webapp.disk import disk
-from webapp.events.services import publish
-from webapp.jobs.claims import lease
+from webapp.disk import get_disk
+from webapp.events.services import publish_topics
+from webapp.jobs.claims import get_lease_duration
 from webapp.jobs.models import RETRIED_STATES, Job, JobState
 from webapp.jobs.registry import KINDS
 
@@ -32,17 +32,17 @@ REAP_AT_ONCE = 500
 
 
 class FailedWithResult(InputError):
-    """The work failed on account of what was given to it; the row keeps `result`, which says where and why."""
+    """Failure of the work because of its input; the row keeps `result`, which says where and why."""
 
     def __init__(self, message: str, result: dict[str, Any]) -> None:
         super().__init__(message)
         self.result = result
 
 
-def wake(job_id: int, queue: str) -> None:
-    """Tell Celery to look at the row. Losing this message is harmless: the reaper sends it again.
+def wake_job(job_id: int, queue: str) -> None:
+    """Ask Celery to look at the row. Losing this message is harmless: the reaper sends it again.
 
-    Time limits are the worker's: without the two None the sender's, once it has looked at its tasks, would hold.
+    Time limits are the worker's: without the two None, those that the sender read from its own tasks would apply.
     """
     limits: dict[str, Any] = {"time_limit": None, "soft_time_limit": None}
     try:
@@ -52,10 +52,10 @@ def wake(job_id: int, queue: str) -> None:
 
 
 @transaction.atomic
-def create(kind: str, title: str, payload: dict[str, Any], user: Any = None, *, subject: str = "") -> Job:
-    """Write a job row and wake a worker once the transaction is committed. A person's start is in the audit log.
+def enqueue_job(kind: str, title: str, payload: dict[str, Any], user: Any = None, *, subject: str = "") -> Job:
+    """Write a job row and wake a worker once the transaction is committed. A start by a person is in the audit log.
 
-    `subject` is what the job works on, as `Job.subject` spells it: by it the job is found again.
+    `subject` is what the job works on, spelled as `Job.subject`: the job is found by it.
     """
     queue = KINDS[kind].queue
     job = Job.objects.create(
@@ -68,18 +68,18 @@ def create(kind: str, title: str, payload: dict[str, Any], user: Any = None, *, 
         woken_at=timezone.now(),
     )
     if user is not None:
-        audit(user, "job.start", job, kind=kind)
-    transaction.on_commit(lambda: wake(job.pk, queue))
+        write_audit_entry(user, "job.start", job, kind=kind)
+    transaction.on_commit(lambda: wake_job(job.pk, queue))
     return job
 
 
-def claim(job_id: int, worker: str) -> Job | None:
-    """Take a queued job under the next attempt number; None if it is not free.
+def claim_job(job_id: int, worker: str) -> Job | None:
+    """Take a queued job under the next attempt number; return None if it is not free.
 
-    One whose lease is over is not free either: the reaper queues it first, and counts that. While the disk is almost
-    full no job is taken; the reaper wakes them when there is room.
+    A job whose lease has expired is not free either: the reaper queues it first, and counts that. While the disk is
+    almost full no job is taken; the reaper wakes them once there is space.
     """
-    if disk().is_short:
+    if get_disk().is_short:
         Job.objects.filter(pk=job_id, state=JobState.QUEUED).update(woken_at=None)
         return None
     now = timezone.now()
@@ -87,7 +87,7 @@ def claim(job_id: int, worker: str) -> Job | None:
         state=JobState.RUNNING,
         attempt=F("attempt") + 1,
         worker=worker[:200],
-        lease_until=now + lease(),
+        lease_until=now + get_lease_duration(),
         heartbeat_at=now,
         started_at=now,
         error="",
@@ -96,32 +96,32 @@ def claim(job_id: int, worker: str) -> Job | None:
 
 
 @transaction.atomic
-def cancel(job_id: int, user: Any = None) -> bool:
-    """Ask a job to stop: a queued one ends at once, a running one at its next look at the flag."""
+def cancel_job(job_id: int, user: Any = None) -> bool:
+    """Ask a job to stop: a queued one ends at once, a running one when it next checks the flag."""
     queued = Job.objects.filter(pk=job_id, state=JobState.QUEUED)
-    done = queued.update(state=JobState.CANCELLED, cancel_requested=True, finished_at=timezone.now())
-    if done:
-        close([job_id])
-    done = done or Job.objects.filter(pk=job_id, state=JobState.RUNNING).update(cancel_requested=True)
-    if done and user is not None:
-        audit(user, "job.cancel", Job.objects.get(pk=job_id))
-    return bool(done)
+    is_updated = queued.update(state=JobState.CANCELLED, cancel_requested=True, finished_at=timezone.now())
+    if is_updated:
+        close_jobs([job_id])
+    is_updated = is_updated or Job.objects.filter(pk=job_id, state=JobState.RUNNING).update(cancel_requested=True)
+    if is_updated and user is not None:
+        write_audit_entry(user, "job.cancel", Job.objects.get(pk=job_id))
+    return bool(is_updated)
 
 
-def close(job_ids: Iterable[int]) -> None:
-    """Tidy up after jobs that have ended without their handler, and tell who follows them."""
+def close_jobs(job_ids: Iterable[int]) -> None:
+    """Tidy up after jobs that ended without their handler, and notify their subscribers."""
     ended = list(Job.objects.filter(pk__in=list(job_ids)).values_list("pk", "kind"))
     for pk, kind in ended:
         closing = KINDS[kind].closing if kind in KINDS else None
         if closing is not None:
             closing(pk)
-    publish([f"job:{pk}" for pk, _kind in ended])
+    publish_topics([f"job:{pk}" for pk, _kind in ended])
 
 
-def retry(job_id: int, user: Any = None) -> bool:
+def retry_job(job_id: int, user: Any = None) -> bool:
     """Queue a failed or cancelled job again, from its payload."""
     with transaction.atomic():
-        again = Job.objects.filter(pk=job_id, state__in=RETRIED_STATES).update(
+        is_updated = Job.objects.filter(pk=job_id, state__in=RETRIED_STATES).update(
             state=JobState.QUEUED,
             cancel_requested=False,
             error="",
@@ -131,32 +131,33 @@ def retry(job_id: int, user: Any = None) -> bool:
             lost=0,
             woken_at=timezone.now(),
         )
-        if again:
+        if is_updated:
             job = Job.objects.get(pk=job_id)
             if user is not None:
-                audit(user, "job.retry", job)
-            transaction.on_commit(lambda: wake(job.pk, job.queue))
-    return bool(again)
+                write_audit_entry(user, "job.retry", job)
+            transaction.on_commit(lambda: wake_job(job.pk, job.queue))
+    return bool(is_updated)
 
 
-def _woken_before(lost: int, now: datetime) -> datetime | None:
-    """What a lost row says of its last message, so that it is woken at once the first time, then after a rest."""
+def _get_woken_at(lost: int, now: datetime) -> datetime | None:
+    """Return the `woken_at` of a lost row: it is woken at once after its first loss, and after a growing rest later."""
     if lost < 2:
         return None
     return now - REQUEUE_AFTER + min(REST * 2 ** (lost - 2), REQUEUE_AFTER)
 
 
-def reap() -> int:
-    """Queue and wake jobs that nobody holds: leases that are over, and queued rows whose message was lost.
+def reap_jobs() -> int:
+    """Queue and wake jobs without a holder: expired leases, and queued rows whose message was lost.
 
-    A job that lost its worker `JOB_MAX_ATTEMPTS` times fails with that reason instead of another try, and one
-    that was asked to stop ends as cancelled. Returns how many were woken: none while the disk is almost full.
+    A job that lost its worker `JOB_MAX_ATTEMPTS` times fails with that reason instead of another try, and one that was
+    asked to stop ends as cancelled. Return how many were woken: none while the disk is almost full.
     """
-    if disk().is_short:
+    if get_disk().is_short:
         return 0
     now = timezone.now()
     over = Job.objects.filter(state=JobState.RUNNING, lease_until__lt=now)
     given_up = Q(cancel_requested=True) | Q(lost__gte=settings.JOB_MAX_ATTEMPTS - 1)
+    # Listed before the updates, after which the rows match `over` no more.
     ended = list(over.filter(given_up).values_list("pk", flat=True))
     over.filter(cancel_requested=True).update(state=JobState.CANCELLED, finished_at=now, lease_until=None)
     over.filter(lost__gte=settings.JOB_MAX_ATTEMPTS - 1).update(
@@ -169,13 +170,13 @@ def reap() -> int:
     )
     for lost in {1 + before for before in over.values_list("lost", flat=True)}:
         rested = over.filter(lost=lost - 1)
-        rested.update(state=JobState.QUEUED, lost=lost, lease_until=None, woken_at=_woken_before(lost, now))
-    close(ended)
+        rested.update(state=JobState.QUEUED, lost=lost, lease_until=None, woken_at=_get_woken_at(lost, now))
+    close_jobs(ended)
     silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - REQUEUE_AFTER)
     waiting = list(
         Job.objects.filter(silent, state=JobState.QUEUED).order_by("pk").values_list("pk", "queue")[:REAP_AT_ONCE]
     )
     Job.objects.filter(pk__in=[pk for pk, _queue in waiting]).update(woken_at=now)
     for pk, queue in waiting:
-        wake(pk, queue)
+        wake_job(pk, queue)
     return len(waiting)

@@ -1,4 +1,4 @@
-"""Subjects of jobs, spelled as events' topics are (`trajectory:5`): what a job works on and what it made, as pages."""
+"""Subjects of jobs, spelled as events' topics are (`trajectory:5`), and the pages of what a job works on or made."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Page = Callable[[int], tuple[str, str]]
 PAGES: dict[str, Page] = {}
 
 
-def subject_page(sort: str) -> Callable[[Page], Page]:
+def register_subject_page(sort: str) -> Callable[[Page], Page]:
     """Register the page of subjects of this sort, which a job shows as what it works on."""
 
-    def register(page: Page) -> Page:
+    def register_page(page: Page) -> Page:
         PAGES[sort] = page
         return page
 
-    return register
+    return register_page
 
 
-def page_of(subject: str) -> tuple[str, str] | None:
-    """Words and address of a subject's page; None where it has none, or is gone."""
+def find_subject_page(subject: str) -> tuple[str, str] | None:
+    """Return the words and address of a subject's page; None if it has none, or does not exist any more."""
     sort, _, number = subject.partition(":")
     page = PAGES.get(sort)
     try:
@@ -37,7 +37,7 @@ def page_of(subject: str) -> tuple[str, str] | None:
 
 
 class MadeLink(NamedTuple):
-    """Where something that a job made, or changed, is seen."""
+    """Link to the page of something that a job made or changed."""
 
     words: str
     url: str
@@ -49,26 +49,27 @@ LINKED = 20
 """So many rows that a result names are linked."""
 
 
-def made_by(*kinds: str) -> Callable[[Made], Made]:
-    """Register where the work of jobs of these kinds is seen, beyond the rows that their results name."""
+def register_made_links(*kinds: str) -> Callable[[Made], Made]:
+    """Register the links to the work of jobs of these kinds, beyond the rows that their results name."""
 
-    def register(made: Made) -> Made:
+    def register_links(made: Made) -> Made:
         MADE_BY.update(dict.fromkeys(kinds, made))
         return made
 
-    return register
+    return register_links
 
 
-def made_links(job: Job) -> list[MadeLink]:
-    """What an ended job made: rows that its result names (`trajectory: 5`, `tasks: [1, 2]`), and what its kind says."""
+def list_made_links(job: Job) -> list[MadeLink]:
+    """Return links to what an ended job made: rows that its result names (`trajectory: 5`, `tasks: [1, 2]`), and the
+    links that its kind registered."""
     if not isinstance(job.result, dict):
         return []
     links = []
     for name, value in job.result.items():
         sort = name if name in PAGES else name.removesuffix("s")
         keys = value if isinstance(value, list) else [value] if sort == name else []
-        found = [page_of(f"{sort}:{key}") for key in keys[:LINKED] if type(key) is int]
-        links += [MadeLink(*page) for page in found if page]
+        pages = [find_subject_page(f"{sort}:{key}") for key in keys[:LINKED] if type(key) is int]
+        links += [MadeLink(*page) for page in pages if page]
     if job.kind in MADE_BY:
         links += MADE_BY[job.kind](job)
     return list(dict.fromkeys(links))

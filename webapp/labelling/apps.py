@@ -6,8 +6,8 @@ class LabellingConfig(AppConfig):
     label = "labelling"
 
     def ready(self) -> None:
-        from webapp.labelling.outcome.effects import reopened
-        from webapp.labelling.outcome.tree_parts import LABELS, REVIEWS, sessions
+        from webapp.labelling.outcome.effects import reopen_session
+        from webapp.labelling.outcome.tree_parts import LABELS, REVIEWS, find_affected_sessions
         from webapp.labelling.session_lists import SESSIONS
         from webapp.lists.registry import register_list
         from webapp.taxonomy.changes.affected import register_affected
@@ -15,7 +15,7 @@ class LabellingConfig(AppConfig):
         from webapp.taxonomy.coverage import register_measure
 
         register_list(SESSIONS, "labelling:list")
-        register_affected(sessions, rank=4)
-        register_undo(reopened)
+        register_affected(find_affected_sessions, rank=4)
+        register_undo(reopen_session)
         register_measure(LABELS)
         register_measure(REVIEWS)

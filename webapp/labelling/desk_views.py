@@ -1,4 +1,4 @@
-"""Views of the desk, where a person labels one item after the other."""
+"""Views of the desk, where people label one item after the other."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
-from webapp.error_responses import http_terms
+from webapp.accounts.access import require_scope
+from webapp.error_responses import to_http_terms
 from webapp.errors import Conflict, NotFound
 from webapp.labelling import answers, reservations
-from webapp.labelling.forms import body_of, choice_of
+from webapp.labelling.forms import parse_choice, parse_draft
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.grouping.acts import change_grouping
-from webapp.labelling.grouping.desk import grouping_context
+from webapp.labelling.grouping.desk import build_grouping_context
 from webapp.labelling.grouping.label_groups import describe_groups
 from webapp.labelling.models import Confidence, Label, LabelItem, LabelSession, Reservation
-from webapp.labelling.progress import answered
-from webapp.labelling.session_views import find_session
+from webapp.labelling.progress import count_other_answers
+from webapp.labelling.session_views import get_session_or_404
 from webapp.labelling.sessions import newest_guideline
-from webapp.labelling.tree_choice import tree_context
+from webapp.labelling.tree_choice import build_tree_context
 from webapp.query_params import Params
 from webapp.review.models import AssignmentState
 
@@ -35,8 +35,8 @@ RULES_SHOWN = 8
 EMPTY: dict[str, Any] = {"node": None, "second": None, "none": False, "slot": "node", "confidence": Confidence.FAIR}
 
 
-def on_to_next(request: HttpRequest, session: LabelSession) -> HttpResponse:
-    """Lead to the person's next item, or to the session where nothing is left."""
+def redirect_to_next(request: HttpRequest, session: LabelSession) -> HttpResponse:
+    """Redirect to the person's next item, or to the session if nothing is left."""
     held = reservations.pull_next(request.user, session)
     if held is not None:
         return redirect("labelling:desk", held.pk)
@@ -44,18 +44,18 @@ def on_to_next(request: HttpRequest, session: LabelSession) -> HttpResponse:
     return redirect("labelling:session", session.pk)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def pull(request: HttpRequest, pk: int) -> HttpResponse:
+def pull_next_item(request: HttpRequest, pk: int) -> HttpResponse:
     """Reserve the person's next item and show it."""
     try:
-        return on_to_next(request, find_session(pk))
+        return redirect_to_next(request, get_session_or_404(pk))
     except Conflict as error:
         messages.error(request, str(error))
         return redirect("labelling:session", pk)
 
 
-def own_reservation(user: Any, pk: int) -> Reservation:
+def get_own_reservation(user: Any, pk: int) -> Reservation:
     rows = Reservation.objects.select_related("ask__item", "ask__session", "round")
     row = rows.filter(pk=pk, user=user).first()
     if row is None:
@@ -63,25 +63,25 @@ def own_reservation(user: Any, pk: int) -> Reservation:
     return row
 
 
-@access("review")
+@require_scope("review")
 @require_safe
 @never_cache
-def desk(request: HttpRequest, pk: int) -> HttpResponse:
-    """One reserved item: what it is, the tree or the groups, the person's label, and the guideline."""
-    return _desk(request, reservations.show(own_reservation(request.user, pk)))
+def show_desk(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one reserved item: its content, the tree or the groups, the person's label, and the guideline."""
+    return _render_desk(request, reservations.mark_shown(get_own_reservation(request.user, pk)))
 
 
-def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int = 200) -> HttpResponse:
+def _render_desk(request: HttpRequest, row: Reservation, refused: str = "", status: int = 200) -> HttpResponse:
     user: Any = request.user
     session, item = row.ask.session, row.ask.item
-    draft = answers.draft_of(user, row.ask_id)
+    draft = answers.find_draft(user, row.ask_id)
     filled = EMPTY | (draft.body if draft is not None else {})
     guideline = newest_guideline(session)
-    others = answered(row.ask)
+    others = count_other_answers(row.ask)
     context: dict[str, Any] = {
         "held": row,
         "holds": row.state == AssignmentState.HELD and row.round.is_open,
-        "lost": "" if row.state == AssignmentState.HELD else reservations.lost_words(row),
+        "lost": "" if row.state == AssignmentState.HELD else reservations.explain_loss(row),
         "lease_left": max(0, int((row.expires_at - timezone.now()).total_seconds())),
         "session": session,
         "item": item,
@@ -92,20 +92,20 @@ def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int
         "confidences": Confidence.choices,
         "others": others,
         "quorum_dots": "●" * others + "○" * (session.overlap - others),
-        "last": _last(user, row),
-    } | _pace(user, row)
+        "last": _find_last_label(user, row),
+    } | _build_pace_context(user, row)
     if "labels" in item.content:
-        kept = filled.get("groups", {}), filled.get("renamed", ()), filled.get("refused", ())
-        context |= grouping_context(item, *kept)
+        grouping = filled.get("groups", {}), filled.get("renamed", ()), filled.get("refused", ())
+        context |= build_grouping_context(item, *grouping)
         return render(request, "labelling/merge.html", context, status=status)
     params = Params(request.GET)
-    context |= tree_context(FrozenTree.of(session), filled, params.search_text("find", 100), params.id("open"))
-    context |= asked_context(item)
+    context |= build_tree_context(FrozenTree.of(session), filled, params.search_text("find", 100), params.id("open"))
+    context |= build_asked_context(item)
     return render(request, "labelling/place.html", context, status=status)
 
 
-def asked_context(item: LabelItem) -> dict[str, Any]:
-    """What is asked about, as a page shows it: its first rules, and how many of its tools change something or read."""
+def build_asked_context(item: LabelItem) -> dict[str, Any]:
+    """Return the context of an item: its first rules, and how many of its tools change something or read."""
     rules, tools = item.content.get("rules", []), item.content.get("tools", [])
     all_known = len(tools) == item.content.get("tool_count")
     kinds = Counter(tool["kind"] for tool in tools if all_known)
@@ -116,57 +116,57 @@ def asked_context(item: LabelItem) -> dict[str, Any]:
     }
 
 
-def _pace(user: Any, row: Reservation) -> dict[str, Any]:
-    """How far the person is in this round, and how fast."""
-    mine = Label.objects.filter(round=row.round, user=user, undone_at__isnull=True)
-    times = sorted(seconds for seconds in mine.values_list("seconds", flat=True) if seconds)
+def _build_pace_context(user: Any, row: Reservation) -> dict[str, Any]:
+    """Return the person's progress in this round, and their speed."""
+    own_labels = Label.objects.filter(round=row.round, user=user, undone_at__isnull=True)
+    times = sorted(seconds for seconds in own_labels.values_list("seconds", flat=True) if seconds)
     pace = times[len(times) // 2] if times else None
-    left = reservations.free_asks(user, row.round).count() + (row.state == AssignmentState.HELD)
+    remaining = reservations.free_asks(user, row.round).count() + (row.state == AssignmentState.HELD)
     skipped = Reservation.objects.filter(round=row.round, user=user, state=AssignmentState.SKIPPED).count()
-    saved = mine.count()
+    saved = own_labels.count()
     return {
-        "saved": saved, "skipped": skipped, "left": left, "total": saved + skipped + left,
-        "pace": pace, "rest": pace * left if pace else None,
+        "saved": saved, "skipped": skipped, "left": remaining, "total": saved + skipped + remaining,
+        "pace": pace, "rest": pace * remaining if pace else None,
     }  # fmt: skip
 
 
-def _last(user: Any, row: Reservation) -> dict[str, Any] | None:
-    """What the person submitted last in this round, with where they put it."""
+def _find_last_label(user: Any, row: Reservation) -> dict[str, Any] | None:
+    """Return the person's last submitted label in this round, with its node."""
     rows = Label.objects.filter(round=row.round, user=user, undone_at__isnull=True).exclude(reservation=row)
     label = rows.select_related("item").order_by("-id").first()
     if label is None:
         return None
     groups = label.groups
-    said = describe_groups(groups) if groups is not None else FrozenTree.of(row.ask.session).words(label.node)
-    return {"pk": label.pk, "name": label.item.name, "said": said}
+    answer = describe_groups(groups) if groups is not None else FrozenTree.of(row.ask.session).words(label.node)
+    return {"pk": label.pk, "name": label.item.name, "said": answer}
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def submit(request: HttpRequest, pk: int) -> HttpResponse:
-    """Save the label in hand and go on to the next item."""
-    row = own_reservation(request.user, pk)
+def submit_label(request: HttpRequest, pk: int) -> HttpResponse:
+    """Save the filled-in label and go on to the next item."""
+    row = get_own_reservation(request.user, pk)
     try:
-        answers.submit(request.user, pk, choice_of(request.POST, row.ask.item))
+        answers.submit_label(request.user, pk, parse_choice(request.POST, row.ask.item))
     except InputError as error:
-        answers.save_draft(request.user, pk, body_of(request.POST, row.ask.item))
-        return _desk(request, own_reservation(request.user, pk), str(error), http_terms(error).status)
-    return on_to_next(request, row.ask.session)
+        answers.save_draft(request.user, pk, parse_draft(request.POST, row.ask.item))
+        return _render_desk(request, get_own_reservation(request.user, pk), str(error), to_http_terms(error).status)
+    return redirect_to_next(request, row.ask.session)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def fill(request: HttpRequest, pk: int) -> HttpResponse:
+def update_draft(request: HttpRequest, pk: int) -> HttpResponse:
     """Change what is filled in without submitting it: a node chosen, labels put together, the tree searched."""
-    row = own_reservation(request.user, pk)
+    row = get_own_reservation(request.user, pk)
     params, item = Params(request.POST), row.ask.item
-    body = body_of(request.POST, item)
+    body = parse_draft(request.POST, item)
     refused = ""
     address = reverse("labelling:desk", args=[pk])
     if "labels" in item.content:
         refused = change_grouping(request.POST, item, body)
-    elif chosen := params.id("choose"):
-        body[body["slot"]] = chosen
+    elif chosen_node := params.id("choose"):
+        body[body["slot"]] = chosen_node
         body["none"] = False
     elif "find" in request.POST and params.flag("finding"):
         address = f"{address}?find={params.text('find', 100)}"
@@ -174,52 +174,52 @@ def fill(request: HttpRequest, pk: int) -> HttpResponse:
         address = f"{address}?open={opened}#n{opened}"
     answers.save_draft(request.user, pk, body)
     if refused:
-        return _desk(request, row, refused, 422)
+        return _render_desk(request, row, refused, 422)
     return redirect(address)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def draft(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep what is filled in, for a script that does so while somebody types."""
-    row = own_reservation(request.user, pk)
-    answers.save_draft(request.user, pk, body_of(request.POST, row.ask.item))
+def autosave_draft(request: HttpRequest, pk: int) -> HttpResponse:
+    """Save what is filled in, for a script that does so during typing."""
+    row = get_own_reservation(request.user, pk)
+    answers.save_draft(request.user, pk, parse_draft(request.POST, row.ask.item))
     return HttpResponse(status=204)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def heartbeat(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep an item; answers how many seconds are left, or 409 with why it is held no more."""
+def extend_reservation(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep an item; the answer has the seconds left, or 409 with why it is no longer held."""
     seconds = Params(request.POST).decimal("seconds", 0, 86_400) or 0.0
     try:
-        row = reservations.heartbeat(request.user, pk, seconds)
+        row = reservations.extend_reservation(request.user, pk, seconds)
     except Conflict as error:
         return JsonResponse({"lost": str(error)}, status=409)
     return JsonResponse({"left": row.ask.session.lease_minutes * 60, "assignment": row.pk})
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def skip(request: HttpRequest, pk: int) -> HttpResponse:
+def skip_item(request: HttpRequest, pk: int) -> HttpResponse:
     """Leave an item to others and go on."""
-    row = own_reservation(request.user, pk)
+    row = get_own_reservation(request.user, pk)
     try:
-        reservations.skip(request.user, pk)
-        return on_to_next(request, row.ask.session)
+        reservations.skip_item(request.user, pk)
+        return redirect_to_next(request, row.ask.session)
     except Conflict as error:
         messages.error(request, str(error))
         return redirect("labelling:session", row.ask.session_id)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def leave(request: HttpRequest, pk: int) -> HttpResponse:
+def leave_desk(request: HttpRequest, pk: int) -> HttpResponse:
     """Give an item back with its draft kept, and leave the desk."""
-    row = own_reservation(request.user, pk)
-    answers.save_draft(request.user, pk, body_of(request.POST, row.ask.item))
+    row = get_own_reservation(request.user, pk)
+    answers.save_draft(request.user, pk, parse_draft(request.POST, row.ask.item))
     try:
-        reservations.give_back(request.user, pk)
+        reservations.give_back_item(request.user, pk)
     except Conflict as error:
         messages.error(request, str(error))
     else:
@@ -227,12 +227,12 @@ def leave(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("labelling:session", row.ask.session_id)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def undo(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take one's own label back while the round is open, and show its item again."""
+def undo_label(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take back one's own label while the round is open, and show its item again."""
     try:
-        row = answers.undo(request.user, pk)
+        row = answers.undo_label(request.user, pk)
     except Conflict as error:
         messages.error(request, str(error))
         return redirect("labelling:list")

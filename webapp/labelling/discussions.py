@@ -8,48 +8,48 @@ from django.db import transaction
 from django.db.models import F
 
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
-from webapp.accounts.access import may
+from synthesis.formats.values import clean_text
+from webapp.accounts.access import has_scope
 from webapp.errors import Conflict, NotFound
 from webapp.labelling.models import Discussion, LabelItem, LabelSession, Post, SessionKind
-from webapp.labelling.reservations import open_round_of
+from webapp.labelling.reservations import find_open_round
 from webapp.labelling.rights import may_label, require_editor
-from webapp.labelling.sessions import locked_session
-from webapp.review.queues import may_edit
+from webapp.labelling.sessions import lock_session
+from webapp.review.queues import can_edit
 
 POST_CHARS = 4_000
 MOST_POSTS = 500
 
 
 def require_no_open_round(session: LabelSession) -> None:
-    """What is written while people label would tell them what others say."""
-    if open_round_of(session) is not None:
+    """Raise Conflict while a round is open: a post would reveal labels to people who still label."""
+    if find_open_round(session) is not None:
         raise Conflict("People label now, blindly. Discussions go on once the round is closed.", code="round_open")
 
 
 def may_post(user: Any, session: LabelSession) -> bool:
-    """Those who label take part, and those who may open and close sessions."""
-    return may_label(user, session) or (may(user, "review") and may_edit(user))
+    """Return whether a user may post: those who label, and those who may open and close sessions."""
+    return may_label(user, session) or (has_scope(user, "review") and can_edit(user))
 
 
 @transaction.atomic
 def open_discussion(user: Any, pk: int, topic: str = "") -> Discussion:
-    """Open the thread about an item, or of a list about two of its labels ("12-15"); the one that is there already.
+    """Open the thread about an item, or of a list about two of its labels ("12-15"); return an existing one.
 
-    Raises NotFound; InputError: no such labels; Conflict: a round is open, or who asks.
+    Raises NotFound; InputError: no such labels; Conflict: a round is open, or the user may not.
     """
     require_editor(user)
     item = LabelItem.objects.filter(pk=pk).first()
     if item is None:
         raise NotFound("There is no such item.")
-    session = locked_session(item.session_id)
+    session = lock_session(item.session_id)
     require_no_open_round(session)
-    about = _checked_topic(session, item, topic)
+    about = _clean_topic(session, item, topic)
     row, _ = Discussion.objects.get_or_create(item=item, topic=about, defaults={"by": user})
     return row
 
 
-def _checked_topic(session: LabelSession, item: LabelItem, topic: str) -> str:
+def _clean_topic(session: LabelSession, item: LabelItem, topic: str) -> str:
     if not topic:
         return ""
     parts = topic.split("-")
@@ -59,16 +59,16 @@ def _checked_topic(session: LabelSession, item: LabelItem, topic: str) -> str:
     return "-".join(sorted(set(parts), key=int))
 
 
-def topic_words(item: LabelItem, topic: str) -> str:
-    """What a thread is about, in words."""
+def describe_topic(item: LabelItem, topic: str) -> str:
+    """Return the topic of a thread in words."""
     named = {str(label["id"]): label["name"] for label in item.content.get("labels", [])}
     return " and ".join(named.get(one, one) for one in topic.split("-")) if topic else item.name
 
 
 @transaction.atomic
 def add_post(user: Any, pk: int, text: str) -> Post:
-    """Write in a discussion. Raises NotFound; InputError: nothing, or too much; Conflict: a round is open, or who."""
-    words = clean(text).strip()
+    """Add a post. Raises NotFound; InputError: empty, or too long; Conflict: a round is open, or the user may not."""
+    words = clean_text(text).strip()
     if not words or len(words) > POST_CHARS:
         raise InputError(f"Write 1 to {POST_CHARS:,} characters.")
     row = Discussion.objects.select_for_update(of=("self",)).select_related("item__session").filter(pk=pk).first()

@@ -1,4 +1,4 @@
-"""Forms of labelling: a new session, and what the desks send."""
+"""Forms of labelling: a new session, and the forms that the desks send."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from django import forms
 from django.http import QueryDict
 
 from webapp.accounts.people_field import PeopleField
-from webapp.environments.queries import categories
-from webapp.forms.rows import PlainInput, PlainTextarea, options
+from webapp.environments.queries import list_categories
+from webapp.forms.rows import PlainInput, PlainTextarea, build_options
 from webapp.labelling.answers import COMMENT_CHARS, LabelChoice, Placing
-from webapp.labelling.frozen import MOST_LABELS, names_of_things
-from webapp.labelling.grouping.acts import grouping_body
-from webapp.labelling.grouping.label_groups import labels_grouped
+from webapp.labelling.frozen import MOST_LABELS, load_thing_names
+from webapp.labelling.grouping.acts import parse_grouping
+from webapp.labelling.grouping.label_groups import group_labels
 from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKind
 from webapp.labelling.sessions import MOST_ASKED, SessionSettings
-from webapp.query_params import LARGEST_ID, Params, whole_number
+from webapp.query_params import LARGEST_ID, Params, parse_whole_number
 from webapp.review.models import MOST_OVERLAP
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS
 from webapp.taxonomy.models import Node, Origin
@@ -28,7 +28,7 @@ FIRST_LEVELS_SHOWN = 300
 
 
 class SessionForm(forms.Form):
-    """What both kinds of sessions ask for."""
+    """Fields that both kinds of sessions have."""
 
     kind = ""
     name = forms.CharField(max_length=NAME_CHARS, widget=PlainInput, label="Name")
@@ -48,14 +48,14 @@ class SessionForm(forms.Form):
     )  # fmt: skip
 
     def __init__(self, data: QueryDict | None = None, *, query: QueryDict | None = None) -> None:
-        """`query` is the page's address, which may say what is asked about."""
+        """Set up the form; `query` is the page's address, which may name what is asked about."""
         super().__init__(data)
         self.asked_for = Params(query or QueryDict())
         people: Any = self.fields["members"]
         people.offer_reviewers()
 
     def settings(self) -> SessionSettings:
-        """What was filled in."""
+        """Return the settings that were filled in."""
         given = self.cleaned_data
         return SessionSettings(
             name=given["name"], kind=self.kind, overlap=given["overlap"], lease_minutes=given["lease_minutes"],
@@ -94,29 +94,29 @@ class PlaceForm(SessionForm):
     def __init__(self, data: QueryDict | None = None, *, query: QueryDict | None = None) -> None:
         super().__init__(data, query=query)
         category: Any = self.fields["category"]
-        category.choices = options(((name, name) for name in categories()), 80, first="any")
+        category.choices = build_options(((name, name) for name in list_categories()), 80, first="any")
         self.fields["known"].widget.attrs["data-find"] = ""
         if self.is_bound:
-            sent: Any = self.data
-            ticked = [key for one in sent.getlist("known") if (key := whole_number(one, 1, LARGEST_ID))]
+            sent_data: Any = self.data
+            ticked = [key for one in sent_data.getlist("known") if (key := parse_whole_number(one, 1, LARGEST_ID))]
             kind = PlacedKind.THEME if self.data.get("places") == PlacedKind.THEME else PlacedKind.ENVIRONMENT
-            self.offer_known(names_of_things(kind, ticked))
+            self.offer_known(load_thing_names(kind, ticked))
 
     def offer_known(self, things: Mapping[int, str]) -> None:
-        """List these things, by number and name, beside those that are listed already."""
+        """Add these things, by number and name, to those that are listed already."""
         field: Any = self.fields["known"]
         listed = dict(field.choices) | {pk: cut(plain(name), 80) for pk, name in things.items()}
         field.choices = sorted(listed.items(), key=lambda one: one[1].lower())
 
     def asked(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        chosen = {"q": given["words"].strip()}
-        if given["places"] == PlacedKind.ENVIRONMENT:
-            chosen["category"] = given["category"]
+        cleaned = self.cleaned_data
+        parameters = {"q": cleaned["words"].strip()}
+        if cleaned["places"] == PlacedKind.ENVIRONMENT:
+            parameters["category"] = cleaned["category"]
         else:
-            chosen["origin"] = given["origin"]
-        query = urlencode({name: value for name, value in chosen.items() if value})
-        return {"places": given["places"], "most": given["most"], "known": tuple(given["known"]), "query": query}
+            parameters["origin"] = cleaned["origin"]
+        query = urlencode({name: value for name, value in parameters.items() if value})
+        return {"places": cleaned["places"], "most": cleaned["most"], "known": tuple(cleaned["known"]), "query": query}
 
 
 class MergeForm(SessionForm):
@@ -144,7 +144,7 @@ class MergeForm(SessionForm):
         """List these labels, ticked; there is nothing else to choose then."""
         rows = list(Node.objects.filter(pk__in=named).select_related("parent__parent").order_by("level", "path"))
         field: Any = self.fields["labels"]
-        field.choices = options(((row.pk, row.path_words) for row in rows), 200)
+        field.choices = build_options(((row.pk, row.path_words) for row in rows), 200)
         field.initial = [row.pk for row in rows]
         names = {row.name for row in rows}
         self.fields["name"].initial = f"Places of {names.pop()}"[:NAME_CHARS] if len(names) == 1 else ""
@@ -153,11 +153,11 @@ class MergeForm(SessionForm):
     def _offer_first_levels(self) -> None:
         del self.fields["labels"]
         rows = Node.objects.filter(level=1, counts__children__gt=0).order_by("position", "path")
-        listed = list(rows.values_list("pk", "name", "counts__children")[:FIRST_LEVELS_SHOWN])
+        first_levels = list(rows.values_list("pk", "name", "counts__children")[:FIRST_LEVELS_SHOWN])
         field: Any = self.fields["nodes"]
-        field.choices = options(((pk, f"{name} ({number:,})") for pk, name, number in listed), 80)
+        field.choices = build_options(((pk, f"{name} ({number:,})") for pk, name, number in first_levels), 80)
         field.widget.attrs["data-find"] = ""
-        total = sum(number for _, _, number in listed)
+        total = sum(number for _, _, number in first_levels)
         field.help_text = f"None ticked: all {total:,} labels."
         if total > MOST_LABELS:
             field.help_text = f"Tick some: all of them have {total:,} labels, and a person can group {MOST_LABELS}."
@@ -166,7 +166,7 @@ class MergeForm(SessionForm):
         return {name: tuple(self.cleaned_data[name]) for name in ("labels", "nodes") if name in self.fields}
 
     def clean_labels(self) -> list[int]:
-        """Refuse none: without any, all second-level labels would be asked about."""
+        """Refuse an empty choice: without labels, all second-level labels would be asked about."""
         labels: list[int] = self.cleaned_data["labels"]
         if len(labels) < 2:
             raise forms.ValidationError("Tick two labels or more.")
@@ -176,16 +176,16 @@ class MergeForm(SessionForm):
 FORMS: dict[str, type[SessionForm]] = {SessionKind.PLACE: PlaceForm, SessionKind.MERGE: MergeForm}
 
 
-def body_of(data: QueryDict, item: LabelItem) -> dict[str, Any]:
-    """What a desk sent, as a draft keeps it."""
+def parse_draft(data: QueryDict, item: LabelItem) -> dict[str, Any]:
+    """Return the fields that a desk sent, as a draft keeps them."""
     params = Params(data)
-    found: dict[str, Any] = {
+    body: dict[str, Any] = {
         "confidence": params.number("confidence", 1, 3) or Confidence.FAIR,
         "comment": params.text("comment", COMMENT_CHARS + 1),
     }
     if "labels" in item.content:
-        return found | grouping_body(data, item)
-    return found | {
+        return body | parse_grouping(data, item)
+    return body | {
         "node": params.id("node"),
         "second": params.id("second"),
         "none": params.flag("none"),
@@ -193,12 +193,12 @@ def body_of(data: QueryDict, item: LabelItem) -> dict[str, Any]:
     }
 
 
-def choice_of(data: QueryDict, item: LabelItem) -> LabelChoice:
-    """What a desk submits."""
-    params, body = Params(data), body_of(data, item)
+def parse_choice(data: QueryDict, item: LabelItem) -> LabelChoice:
+    """Return the label that a desk submits."""
+    params, body = Params(data), parse_draft(data, item)
     placing, groups = None, None
     if "labels" in item.content:
-        groups = labels_grouped(item, body["groups"], body["renamed"])
+        groups = group_labels(item, body["groups"], body["renamed"])
     elif params.flag("none"):
         placing = Placing(None)
     elif body["node"] is not None:

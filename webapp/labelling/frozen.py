@@ -1,4 +1,5 @@
-"""What a session asks about, as it is now: the nodes of the tree, and the environments, themes or labels themselves."""
+"""Frozen content of a session: the nodes of the tree, and the environments, themes or labels as they are when it
+opens."""
 
 from __future__ import annotations
 
@@ -64,16 +65,16 @@ class FrozenTree:
         return self.nodes.get(pk) if pk is not None else None
 
     def path(self, pk: int | None) -> tuple[int, ...]:
-        """The ids from the first level down; empty where no node fits."""
+        """Return the ids from the first level down; empty if no node fits."""
         node = self.get(pk)
         return node.path if node is not None else ()
 
     def names(self, pk: int | None) -> list[str]:
-        """The names from the first level down."""
+        """Return the names from the first level down."""
         return [self.nodes[one].name for one in self.path(pk)]
 
     def words(self, pk: int | None) -> str:
-        """A node and what it is below, in words."""
+        """Return a node and the names above it, in words."""
         return SEPARATOR.join(self.names(pk)) or "No node fits"
 
     @cached_property
@@ -87,7 +88,8 @@ class FrozenTree:
 
 @dataclass(frozen=True)
 class FrozenItem:
-    """A thing to ask about: its id, its name and what people see of it. They do not see `node`, where it hangs."""
+    """A thing to ask about: its id, its name and what people see of it. They do not see `node`, the node it hangs
+    on."""
 
     key: int
     name: str
@@ -95,8 +97,8 @@ class FrozenItem:
     node: int | None = None
 
 
-def item_texts(items: Iterable[LabelItem]) -> dict[int, str]:
-    """Return the first tools of each item and the beginning of its text, which tell items of one name apart.
+def describe_items(items: Iterable[LabelItem]) -> dict[int, str]:
+    """Return the first tools of each item and the beginning of its text, which distinguish items of one name.
 
     Items are listed without their content; a page reads that of the few it shows.
     """
@@ -109,8 +111,9 @@ def _describe_content(content: dict[str, Any]) -> str:
     return " · ".join(part for part in (tools, str(content.get("text", "")).strip()) if part)
 
 
-def tree_now() -> list[list[Any]]:
-    """The tree as rows of (id, parent, level, name), parents first. Raises InputError: there are too many nodes."""
+def freeze_tree() -> list[list[Any]]:
+    """Return the tree as rows of (id, parent, level, name), parents first. Raises InputError: there are too many
+    nodes."""
     rows = list(Node.objects.order_by("level", "position", "path").values_list("pk", "parent_id", "level", "name"))
     if not rows:
         raise InputError("The tree is empty: there is nothing to place things on. Import themes or environments first.")
@@ -128,75 +131,75 @@ def tree_now() -> list[list[Any]]:
     return ordered
 
 
-def items_now(kind: str, query: str, most: int, known: Sequence[int] = ()) -> list[FrozenItem]:
-    """The things that a list's filters choose now, and those with these ids, as people will see them.
+def freeze_items(kind: str, query: str, most: int, known: Sequence[int] = ()) -> list[FrozenItem]:
+    """Return the things that a list's filters choose now, and those with these ids, as people will see them.
 
     Raises InputError: there are none, or one with a known answer does not exist.
     """
-    given = QueryDict(query)
+    parameters = QueryDict(query)
     if kind == PlacedKind.ENVIRONMENT:
-        filters = environment_queries.read_filters(given)
-        chosen = environment_queries.environments(filters)
-        keys = list(chosen.filter(current__isnull=False).order_by("-id").values_list("pk", flat=True)[:most])
-        found = _environments([*keys, *known])
+        filters = environment_queries.read_filters(parameters)
+        environments = environment_queries.filter_environments(filters)
+        keys = list(environments.filter(current__isnull=False).order_by("-id").values_list("pk", flat=True)[:most])
+        frozen_items = _freeze_environments([*keys, *known])
     else:
-        wanted = tree_queries.theme_filters(given)
-        themes = tree_queries.themes(wanted)
+        theme_filters = tree_queries.parse_theme_filters(parameters)
+        themes = tree_queries.filter_themes(theme_filters)
         keys = list(themes.order_by("-id").values_list("pk", flat=True)[:most])
-        found = _themes([*keys, *known])
-    missing = [pk for pk in known if pk not in found or found[pk].node is None]
+        frozen_items = _freeze_themes([*keys, *known])
+    missing = [pk for pk in known if pk not in frozen_items or frozen_items[pk].node is None]
     if missing:
         words = PlacedKind(kind).label
         raise InputError(f"There is no {words.removesuffix('s')} {missing[0]} on the tree whose place could be known.")
     if not keys:
         raise InputError(f"These filters choose no {PlacedKind(kind).label}. Take others, or none.")
-    return [found[pk] for pk in dict.fromkeys([*keys, *known]) if pk in found]
+    return [frozen_items[pk] for pk in dict.fromkeys([*keys, *known]) if pk in frozen_items]
 
 
-def names_of_things(kind: str, keys: Collection[int]) -> dict[int, str]:
-    """The names of environments or themes by their ids; what does not exist is left out."""
+def load_thing_names(kind: str, keys: Collection[int]) -> dict[int, str]:
+    """Return the names of environments or themes by their ids; things that do not exist are left out."""
     model: Any = Environment if kind == PlacedKind.ENVIRONMENT else Theme
     return dict(model.objects.filter(pk__in=keys).values_list("pk", "name"))
 
 
-def _environments(keys: Sequence[int]) -> dict[int, FrozenItem]:
-    chosen = Environment.objects.filter(pk__in=keys).select_related("current")
-    rows = list(chosen.defer("current__source", "current__record", "current__state_schema"))
+def _freeze_environments(keys: Sequence[int]) -> dict[int, FrozenItem]:
+    environments = Environment.objects.filter(pk__in=keys).select_related("current")
+    rows = list(environments.defer("current__source", "current__record", "current__state_schema"))
     tools: dict[int, list[dict[str, str]]] = {}
-    listed = Tool.objects.filter(version__in=[row.current_id for row in rows]).order_by("version", "position")
-    for owner, name, kind, words in listed.values_list("version", "name", "kind", "description"):
+    tool_rows = Tool.objects.filter(version__in=[row.current_id for row in rows]).order_by("version", "position")
+    for owner, name, kind, words in tool_rows.values_list("version", "name", "kind", "description"):
         tools.setdefault(owner, []).append({"name": name, "kind": kind, "description": words[:300]})
-    found = {}
+    frozen_items = {}
     for row in rows:
         version = row.current
         rules = [str(rule)[:500] for rule in (version.rules if version else [])]
         text = row.summary or (version.introduction if version else "")
-        content = _content(text, tools.get(version.pk, []) if version else []) | {
+        content = _build_content(text, tools.get(version.pk, []) if version else []) | {
             "rules": rules[:RULES_KEPT], "rule_count": len(rules),
         }  # fmt: skip
-        found[row.pk] = FrozenItem(row.pk, row.name, content, row.node_id)
-    return found
+        frozen_items[row.pk] = FrozenItem(row.pk, row.name, content, row.node_id)
+    return frozen_items
 
 
-def _themes(keys: Sequence[int]) -> dict[int, FrozenItem]:
+def _freeze_themes(keys: Sequence[int]) -> dict[int, FrozenItem]:
     tools: dict[int, list[dict[str, str]]] = {}
-    listed = ThemeTool.objects.filter(theme__in=keys).order_by("theme", "position")
-    for theme, name, words in listed.values_list("theme", "name", "description"):
+    tool_rows = ThemeTool.objects.filter(theme__in=keys).order_by("theme", "position")
+    for theme, name, words in tool_rows.values_list("theme", "name", "description"):
         tools.setdefault(theme, []).append({"name": name, "kind": "", "description": words[:300]})
     rows = Theme.objects.filter(pk__in=keys).only("id", "name", "description", "node")
     return {
-        row.pk: FrozenItem(row.pk, row.name, _content(row.description, tools.get(row.pk, [])), row.node_id)
+        row.pk: FrozenItem(row.pk, row.name, _build_content(row.description, tools.get(row.pk, [])), row.node_id)
         for row in rows
     }
 
 
-def _content(text: str, tools: list[dict[str, str]]) -> dict[str, Any]:
+def _build_content(text: str, tools: list[dict[str, str]]) -> dict[str, Any]:
     return {"text": text[:TEXT_CHARS], "tools": tools[:TOOLS_KEPT], "tool_count": len(tools)}
 
 
-def labels_now(first_levels: Sequence[int], labels: Sequence[int] = ()) -> FrozenItem:
-    """The one item of a session that merges: these `labels` of any level, the upper ones first, or else the labels of
-    the second level below these nodes (none named: below all).
+def freeze_labels(first_levels: Sequence[int], labels: Sequence[int] = ()) -> FrozenItem:
+    """Return the one item of a session that merges: these `labels` of any level, the upper ones first, or else the
+    labels of the second level below these nodes (none named: below all).
 
     Raises InputError: there are fewer than two, too many for one person, or one is gone.
     """
@@ -204,26 +207,26 @@ def labels_now(first_levels: Sequence[int], labels: Sequence[int] = ()) -> Froze
     if first_levels and not labels:
         rows = rows.filter(parent__in=first_levels)
     order = ("level", "parent__position", "parent__path", "position", "path")
-    found = list(rows.select_related("parent__parent", "counts").order_by(*order)[: MOST_LABELS + 1])
-    if labels and len(found) < min(len(set(labels)), MOST_LABELS):
+    nodes = list(rows.select_related("parent__parent", "counts").order_by(*order)[: MOST_LABELS + 1])
+    if labels and len(nodes) < min(len(set(labels)), MOST_LABELS):
         raise InputError("One of these labels is gone: it was merged or deleted. Look at the tree, and choose again.")
-    if len(found) < 2:
-        what = "labels" if labels else "second-level labels there"
-        raise InputError(f"There are fewer than two {what}: nothing can be put together.")
-    if len(found) > MOST_LABELS:
+    if len(nodes) < 2:
+        label_words = "labels" if labels else "second-level labels there"
+        raise InputError(f"There are fewer than two {label_words}: nothing can be put together.")
+    if len(nodes) > MOST_LABELS:
         raise InputError(f"One person can group {MOST_LABELS} labels at most. Choose fewer first-level labels.")
-    named: dict[int | None, list[str]] = {}
-    lower = Node.objects.filter(parent__in=[row.pk for row in found]).order_by("position", "path")
+    child_names: dict[int | None, list[str]] = {}
+    lower = Node.objects.filter(parent__in=[row.pk for row in nodes]).order_by("position", "path")
     for parent, name in lower.values_list("parent", "name"):
-        named.setdefault(parent, []).append(name)
+        child_names.setdefault(parent, []).append(name)
     frozen = [
         {
             "id": row.pk, "name": row.name,
             "parent": row.parent_id, "parent_name": row.words_above or "first level",
             "environments": row.counts.environments, "themes": row.counts.themes,
-            "below": named.get(row.pk, [])[:EXAMPLES], "below_count": len(named.get(row.pk, [])),
+            "below": child_names.get(row.pk, [])[:EXAMPLES], "below_count": len(child_names.get(row.pk, [])),
         }
-        for row in found
+        for row in nodes
     ]  # fmt: skip
-    what = "labels" if labels else "second-level labels"
-    return FrozenItem(0, f"{len(frozen)} {what}", {"labels": frozen})
+    label_words = "labels" if labels else "second-level labels"
+    return FrozenItem(0, f"{len(frozen)} {label_words}", {"labels": frozen})

@@ -1,4 +1,4 @@
-"""Rows of labelling: sessions, their guidelines, rounds and items, who holds one, and what people said and settled."""
+"""Rows of labelling: sessions, their guidelines, rounds and items, reservations, labels and settlements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MOST_ROUNDS = 4
 
 
 class SessionKind(models.TextChoices):
-    """What people do: put things on the tree, or put labels of the tree together."""
+    """Work of the people in a session: place things on the tree, or put labels of the tree together."""
 
     PLACE = "place", "place"
     MERGE = "merge", "merge"
 
 
 class PlacedKind(models.TextChoices):
-    """What is placed; "" in a session that merges labels."""
+    """Kind of the placed things; "" in a session that merges labels."""
 
     NONE = "", "second-level labels"
     ENVIRONMENT = "environment", "environments"
@@ -35,10 +35,11 @@ class SessionState(models.TextChoices):
 
 
 class LabelSession(models.Model):
-    """What is asked of people about the tree, frozen when it opens. Each item is asked of `overlap` people a round.
+    """Questions to people about the tree, frozen when the session opens. Each item is asked of `overlap` people a
+    round.
 
-    `tree` has the nodes as they were (`frozen.FrozenTree`). Without `members` everybody who may annotate takes part.
-    The counts are kept by services: items that are no known answers, and those of them that are settled.
+    `tree` has the nodes as they were (`frozen.FrozenTree`). Without `members` all who may annotate take part. The
+    counts are kept by services: items that are no known answers, and those of them that are settled.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -74,7 +75,7 @@ class LabelSession(models.Model):
 
 
 class Guideline(models.Model):
-    """One version of what people are told to go by. Written once; a change is the next version."""
+    """One version of the guideline that people follow. Written once; a change is the next version."""
 
     session = models.ForeignKey(LabelSession, on_delete=models.CASCADE, related_name="guidelines", db_index=False)
     number = models.PositiveSmallIntegerField()
@@ -112,7 +113,7 @@ class LabelRound(models.Model):
 class LabelItem(models.Model):
     """One thing that is asked about, as it was when the session opened: `content` is what people see.
 
-    `gold` is the id of the node that is known to be right; such an item is asked of everybody and changes nothing. A
+    `gold` is the id of the node that is known to be right; such an item is asked of all people and changes nothing. A
     session that merges has one item: the list of labels.
     """
 
@@ -196,7 +197,8 @@ class Confidence(models.IntegerChoices):
 
 
 class Label(models.Model):
-    """What a person, or a model (`judge`, then without `user`), said of an item in a round. Stands until `undone_at`.
+    """The answer of a person, or a model (`judge`, then without `user`), on an item in a round. Valid until
+    `undone_at`.
 
     Of a thing that is placed: `node` (an id of the frozen tree; None: no node fits) and perhaps a `second` one. Of a
     list of labels: `groups`, each with a name and the ids of its labels, every label in exactly one.
@@ -245,12 +247,12 @@ class Label(models.Model):
 
     @property
     def who(self) -> str:
-        """Its author's name; that of a model says its endpoint too."""
+        """The name of the author; that of a model includes its endpoint."""
         return self.user.username if self.user is not None else self.judge
 
 
 class LabelDraft(models.Model):
-    """What a person has filled in for an item of a round and not submitted; it outlives their reservation."""
+    """The fields a person has filled in for an item of a round and not submitted; it outlives their reservation."""
 
     ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="+", db_index=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -262,7 +264,8 @@ class LabelDraft(models.Model):
 
 
 class Discussion(models.Model):
-    """A thread about one dispute: an item, or of a list of labels the two (`topic`, their ids) that people part on."""
+    """A thread about one dispute: an item, or of a list of labels the two (`topic`, their ids) that people disagree
+    on."""
 
     item = models.ForeignKey(LabelItem, on_delete=models.CASCADE, related_name="discussions", db_index=False)
     topic = models.CharField(max_length=60, blank=True)
@@ -275,7 +278,7 @@ class Discussion(models.Model):
 
 
 class Post(models.Model):
-    """What somebody wrote in a discussion. Never changed."""
+    """A post of a user in a discussion. Never changed."""
 
     discussion = models.ForeignKey(Discussion, on_delete=models.CASCADE, related_name="posts")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -284,7 +287,7 @@ class Post(models.Model):
 
 
 class Settlement(models.Model):
-    """What an adjudicator made of an item's labels; with `agreed`, what all of them said."""
+    """The decision of an adjudicator on an item's labels; with `agreed`, all labels were the same."""
 
     item = models.OneToOneField(LabelItem, on_delete=models.CASCADE, related_name="settlement")
     node = models.BigIntegerField(null=True, blank=True)
@@ -298,8 +301,8 @@ class Settlement(models.Model):
 
 
 class Agreement(models.Model):
-    """What a job measured of a session's closed rounds (one `results.schemas.RoundAgreementOut` each), and the hash of
-    what it read: with another hash it is stale."""
+    """The measures of a session's closed rounds (one `results.schemas.RoundAgreementOut` each), and the hash of what
+    the job read: with another hash they are stale."""
 
     session = models.OneToOneField(LabelSession, primary_key=True, on_delete=models.CASCADE, related_name="agreement")
     digest = models.CharField(max_length=64)

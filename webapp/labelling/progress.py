@@ -1,4 +1,4 @@
-"""How far a session is: answers by item and by person, who holds what, what is stuck, and known answers."""
+"""Progress of a session: answers by item and by person, current holds, what is stuck, and known answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webapp.templatetags.show import counted
 
 @dataclass(frozen=True)
 class LabellerLine:
-    """A person in a round. `right` of `known` are their answers to items whose answer is known."""
+    """A person in a round. `right` of `known` are their correct answers to items whose answer is known."""
 
     name: str
     labels: int
@@ -50,8 +50,8 @@ class RoundProgress:
         return round(100 * self.answers / self.needed) if self.needed else 0
 
 
-def round_progress(session: LabelSession, found: LabelRound, *, known_answers: bool = False) -> RoundProgress:
-    """A round in numbers; with `known_answers` how people did on those."""
+def compute_round_progress(session: LabelSession, found: LabelRound, *, known_answers: bool = False) -> RoundProgress:
+    """Return a round in numbers; with `known_answers` also the results of people on those."""
     asks = Ask.objects.filter(round=found, item__gold__isnull=True)
     sums = asks.aggregate(items=Count("pk"), needed=Sum("overlap"))
     standing = Label.objects.filter(round=found, undone_at__isnull=True, user__isnull=False)
@@ -60,29 +60,29 @@ def round_progress(session: LabelSession, found: LabelRound, *, known_answers: b
     by_count = Counter(counted.values())
     by_count[0] = items - len(counted)
     now = timezone.now()
-    held = Reservation.objects.filter(round=found, state=AssignmentState.HELD, expires_at__gt=now)
+    open_holds = Reservation.objects.filter(round=found, state=AssignmentState.HELD, expires_at__gt=now)
     return RoundProgress(
         round=found,
         items=items,
         answers=sum(counted.values()),
         needed=needed,
         complete=sum(number for count, number in by_count.items() if count >= session.overlap),
-        held=held.count() if found.is_open else 0,
+        held=open_holds.count() if found.is_open else 0,
         by_count=tuple(sorted((count, number) for count, number in by_count.items() if number)),
-        stuck=_stuck(session, found, asks) if found.is_open else (),
-        people=_people(found, standing, known_answers=known_answers),
+        stuck=_list_stuck_reasons(session, found, asks) if found.is_open else (),
+        people=_build_labeller_lines(found, standing, known_answers=known_answers),
     )
 
 
-def _stuck(session: LabelSession, found: LabelRound, asks: Any) -> tuple[str, ...]:
-    """Why the round may not end by itself, in words."""
+def _list_stuck_reasons(session: LabelSession, found: LabelRound, asks: Any) -> tuple[str, ...]:
+    """Return the reasons why the round may not end by itself, in words."""
     words = []
     free = asks.filter(free__gt=0)
     members = session.members.count()
     skips = Reservation.objects.filter(round=found, state=AssignmentState.SKIPPED)
     if members:
-        passed = skips.filter(ask__free__gt=0).values("ask").annotate(n=Count("user", distinct=True))
-        lost = passed.filter(n__gt=members - F("ask__overlap")).count()
+        skipped_asks = skips.filter(ask__free__gt=0).values("ask").annotate(n=Count("user", distinct=True))
+        lost = skipped_asks.filter(n__gt=members - F("ask__overlap")).count()
         if lost:
             words.append(
                 f"Too many of the {members} people skipped {counted(lost, 'item')}, which cannot be completed."
@@ -95,31 +95,31 @@ def _stuck(session: LabelSession, found: LabelRound, asks: Any) -> tuple[str, ..
     return tuple(words)
 
 
-def _people(found: LabelRound, standing: Any, *, known_answers: bool) -> tuple[LabellerLine, ...]:
+def _build_labeller_lines(found: LabelRound, standing: Any, *, known_answers: bool) -> tuple[LabellerLine, ...]:
     rows = standing.values_list("user__username", "seconds", "gold_right")
-    taken: dict[str, list[tuple[float | None, bool | None]]] = {}
+    answers_by_name: dict[str, list[tuple[float | None, bool | None]]] = {}
     for name, seconds, right in rows:
-        taken.setdefault(name, []).append((seconds, right))
+        answers_by_name.setdefault(name, []).append((seconds, right))
     states = Counter(
         Reservation.objects.filter(round=found, state__in=(AssignmentState.HELD, AssignmentState.SKIPPED)).values_list(
             "user__username", "state"
         )
     )
     lines = []
-    for name in sorted({*taken, *(name for name, _ in states)}):
-        mine = taken.get(name, [])
-        times = [seconds for seconds, _ in mine if seconds]
-        known = [right for _, right in mine if right is not None] if known_answers else []
+    for name in sorted({*answers_by_name, *(name for name, _ in states)}):
+        own_answers = answers_by_name.get(name, [])
+        times = [seconds for seconds, _ in own_answers if seconds]
+        gold_answers = [right for _, right in own_answers if right is not None] if known_answers else []
         lines.append(
             LabellerLine(
-                name, len(mine), states[name, AssignmentState.HELD], states[name, AssignmentState.SKIPPED],
-                median(times) if times else None, sum(known), len(known),
+                name, len(own_answers), states[name, AssignmentState.HELD], states[name, AssignmentState.SKIPPED],
+                median(times) if times else None, sum(gold_answers), len(gold_answers),
             )
         )  # fmt: skip
     return tuple(lines)
 
 
-def answered(ask: Ask) -> int:
-    """How many others' answers an item has, as its page tells: of a known answer no more than of any other item."""
+def count_other_answers(ask: Ask) -> int:
+    """Count others' answers of an item as its page shows them: of a known answer no more than of any other item."""
     count = ask.labels.filter(undone_at__isnull=True, user__isnull=False).count()
     return min(count, ask.session.overlap - 1)

@@ -1,7 +1,7 @@
-"""Reservations: who holds which item of a round, since when and until when.
+"""Reservations: the person who holds each item of a round, since when and until when.
 
-Whoever changes an item's free places holds the row of its `Ask`; `SKIP LOCKED` lets many people pull at one time, each
-another item. Closing a round holds all of them, so that nothing is submitted to it afterwards.
+A change to an item's free places first locks the row of its `Ask`; `SKIP LOCKED` lets many people pull at one time,
+each another item. Closing a round locks all of them, so that nothing is submitted to it afterwards.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from webapp.review.models import ON_A_PLACE, AssignmentState
 KEPT = "What you filled in is kept as a draft."
 
 
-def open_round_of(session: LabelSession) -> LabelRound | None:
-    """The round in which people label now."""
+def find_open_round(session: LabelSession) -> LabelRound | None:
+    """Return the round in which people label now; None if none is open."""
     return session.rounds.filter(is_open=True).first()
 
 
 def require_open_round(session: LabelSession) -> LabelRound:
-    """The same. Raises Conflict: none is open."""
-    found = open_round_of(session)
+    """Return the open round. Raises Conflict: none is open."""
+    found = find_open_round(session)
     if found is None:
         raise Conflict(f"No round of “{session.name}” is open: nothing can be labelled now.", code="round_closed")
     return found
@@ -37,31 +37,31 @@ def require_open_round(session: LabelSession) -> LabelRound:
 
 @transaction.atomic
 def pull_next(user: Any, session: LabelSession) -> Reservation | None:
-    """The person's next item, held for them from now on; None where nothing is left for them.
+    """Return the person's next item, held for them from now on; None if nothing is left for them.
 
-    One that they hold already comes first. Raises Conflict: it is not theirs to label, or no round is open.
+    An item that they already hold comes first. Raises Conflict: it is not theirs to label, or no round is open.
     """
     require_labeller(user, session)
-    found = require_open_round(session)
-    lapse(found)
-    rows = Reservation.objects.filter(user=user, round=found, state=AssignmentState.HELD)
-    held = rows.select_related("ask__item", "ask__session").order_by("id").first()
-    if held is not None:
-        held.expires_at = _lease_end(session)
-        held.save(update_fields=["expires_at"])
-        return held
-    ask = _free_ask(user, found)
+    open_round = require_open_round(session)
+    lapse_reservations(open_round)
+    rows = Reservation.objects.filter(user=user, round=open_round, state=AssignmentState.HELD)
+    held_item = rows.select_related("ask__item", "ask__session").order_by("id").first()
+    if held_item is not None:
+        held_item.expires_at = _compute_lease_end(session)
+        held_item.save(update_fields=["expires_at"])
+        return held_item
+    ask = _lock_free_ask(user, open_round)
     if ask is None:
         return None
-    _require_still_open(found)
-    mine = ask.reservations.filter(user=user, state=AssignmentState.HELD).select_related("ask__item").first()
-    return mine or _hold(user, ask)
+    _require_still_open(open_round)
+    own_reservation = ask.reservations.filter(user=user, state=AssignmentState.HELD).select_related("ask__item").first()
+    return own_reservation or _hold_place(user, ask)
 
 
-def _free_ask(user: Any, found: LabelRound) -> Ask | None:
-    """A free item whose row is locked: one that nobody else is at, else one that is waited for.
+def _lock_free_ask(user: Any, found: LabelRound) -> Ask | None:
+    """Return a free item whose row is locked: one that no other person has locked, else one after waiting for its lock.
 
-    Where others are at every free item for a moment, the person is not told that nothing is left.
+    If others hold the locks of all free items for a moment, that does not mean that nothing is left.
     """
     rows = free_asks(user, found).order_by("position")
     ask = rows.select_for_update(skip_locked=True, of=("self",)).first()
@@ -71,7 +71,7 @@ def _free_ask(user: Any, found: LabelRound) -> Ask | None:
 
 
 def free_asks(user: Any, found: LabelRound) -> QuerySet[Ask]:
-    """The items of a round with a free place that the person has not had."""
+    """Return the items of a round with a free place that the person has not had."""
     mine = Reservation.objects.filter(ask=OuterRef("pk"), user=user)
     mine = mine.exclude(state__in=(AssignmentState.LAPSED, AssignmentState.RELEASED))
     rows = Ask.objects.select_related("item", "session").filter(round=found, free__gt=0)
@@ -79,43 +79,46 @@ def free_asks(user: Any, found: LabelRound) -> QuerySet[Ask]:
 
 
 def _require_still_open(found: LabelRound) -> None:
-    """Read after the row of an item was locked: a round that was closed meanwhile takes nothing."""
+    """Raise Conflict if the round was closed meanwhile. Call it after the row of an item was locked."""
     if not LabelRound.objects.filter(pk=found.pk, is_open=True).exists():
         raise Conflict(f"Round {found.number} was closed meanwhile. {KEPT}", code="round_closed")
 
 
-def _hold(user: Any, ask: Ask) -> Reservation:
+def _hold_place(user: Any, ask: Ask) -> Reservation:
     """Put a person on a free place of an item whose row is locked."""
-    taken = set(ask.reservations.filter(state__in=ON_A_PLACE).values_list("place", flat=True))
-    place = next(number for number in range(1, ask.overlap + 1) if number not in taken)
+    taken_places = set(ask.reservations.filter(state__in=ON_A_PLACE).values_list("place", flat=True))
+    place = next(number for number in range(1, ask.overlap + 1) if number not in taken_places)
     ask.free -= 1
     ask.save(update_fields=["free"])
     return Reservation.objects.create(
-        ask=ask, round_id=ask.round_id, user=user, place=place, expires_at=_lease_end(ask.session)
+        ask=ask, round_id=ask.round_id, user=user, place=place, expires_at=_compute_lease_end(ask.session)
     )
 
 
-def _lease_end(session: LabelSession) -> datetime:
+def _compute_lease_end(session: LabelSession) -> datetime:
     return timezone.now() + timedelta(minutes=session.lease_minutes)
 
 
-def lapse(found: LabelRound) -> int:
-    """Give back the places of those whose reservation has ended; how many there were."""
+def lapse_reservations(found: LabelRound) -> int:
+    """Give back the places of expired reservations; return how many there were."""
     ended = Reservation.objects.filter(round=found, state=AssignmentState.HELD, expires_at__lt=timezone.now())
-    if not ended.exists():
-        return 0
+    return _lapse_ended(ended) if ended.exists() else 0
+
+
+@transaction.atomic
+def _lapse_ended(ended: QuerySet[Reservation]) -> int:
     asks = Ask.objects.select_for_update(skip_locked=True, of=("self",)).filter(
         pk__in=ended.order_by("expires_at").values("ask")[:LAPSED_AT_ONCE]
     )
     count = 0
     for ask in asks.order_by("pk"):
         for row in ended.filter(ask=ask):
-            _give_up(row, ask, AssignmentState.LAPSED)
+            _give_up_place(row, ask, AssignmentState.LAPSED)
             count += 1
     return count
 
 
-def _give_up(row: Reservation, ask: Ask, state: str) -> None:
+def _give_up_place(row: Reservation, ask: Ask, state: str) -> None:
     """Take a person off their place; the item's row is locked."""
     row.state, row.ended_at = state, timezone.now()
     row.save(update_fields=["state", "ended_at"])
@@ -124,7 +127,7 @@ def _give_up(row: Reservation, ask: Ask, state: str) -> None:
 
 
 def give_up_all(found: LabelRound) -> int:
-    """Take everybody off what they hold in a round that is being closed; its items stay locked until that is done."""
+    """Release all holds in a round that is being closed; its items stay locked until that is done."""
     list(Ask.objects.filter(round=found).order_by("pk").select_for_update().values_list("pk", flat=True))
     held = Reservation.objects.filter(round=found, state=AssignmentState.HELD)
     for pk in held.values_list("ask", flat=True):
@@ -133,19 +136,20 @@ def give_up_all(found: LabelRound) -> int:
 
 
 def require_reservation(user: Any, pk: int) -> Reservation:
-    """A person's own reservation, its item's row locked, then its own. Raises NotFound. Call it in a transaction."""
-    known = Reservation.objects.filter(pk=pk, user=user).values_list("ask_id", flat=True).first()
-    if known is None:
+    """Return a person's own reservation, its item's row locked, then its own. Raises NotFound. Call it in a
+    transaction."""
+    ask_id = Reservation.objects.filter(pk=pk, user=user).values_list("ask_id", flat=True).first()
+    if ask_id is None:
         raise NotFound("There is no such item of yours.")
     asks = Ask.objects.select_for_update(of=("self",)).select_related("item", "round", "session")
-    ask = asks.get(pk=known)
+    ask = asks.get(pk=ask_id)
     row = Reservation.objects.select_for_update(of=("self",)).get(pk=pk)
     row.ask, row.round = ask, ask.round
     return row
 
 
 def require_held(user: Any, pk: int) -> Reservation:
-    """The same, held in an open round: one that has ended is taken up again where its place is still free.
+    """Return a person's own reservation, held in an open round: an expired one is renewed if its place is still free.
 
     Raises Conflict: the round is closed, others have the item now, or it was given up.
     """
@@ -156,18 +160,18 @@ def require_held(user: Any, pk: int) -> Reservation:
     if row.state == AssignmentState.LAPSED:
         newer = row.ask.reservations.filter(user=user, state__in=ON_A_PLACE).first()
         if newer is None and row.ask.free > 0:
-            again = _hold(user, row.ask)
-            again.shown_at, again.seconds = row.shown_at, row.seconds
-            again.save(update_fields=["shown_at", "seconds"])
-            again.round = row.round
-            return again
+            renewed = _hold_place(user, row.ask)
+            renewed.shown_at, renewed.seconds = row.shown_at, row.seconds
+            renewed.save(update_fields=["shown_at", "seconds"])
+            renewed.round = row.round
+            return renewed
     if row.state == AssignmentState.DECIDED:
         raise Conflict("You labelled this already; undo that first.", code="decided")
-    raise Conflict(f"{lost_words(row)} {KEPT}", code="lease_lost")
+    raise Conflict(f"{explain_loss(row)} {KEPT}", code="lease_lost")
 
 
-def lost_words(row: Reservation) -> str:
-    """Why a person holds an item no more. It does not say who has it: that would tell who labels what."""
+def explain_loss(row: Reservation) -> str:
+    """Return why a person no longer holds an item. It does not name the holder: that would reveal who labels what."""
     said = {
         AssignmentState.LAPSED: "Your reservation ended, and as many people as are needed have this item now.",
         AssignmentState.SKIPPED: "You skipped this item.",
@@ -177,21 +181,21 @@ def lost_words(row: Reservation) -> str:
 
 
 @transaction.atomic
-def heartbeat(user: Any, pk: int, seconds: float = 0.0) -> Reservation:
+def extend_reservation(user: Any, pk: int, seconds: float = 0.0) -> Reservation:
     """Keep an item for another lease; `seconds` is how long the person has looked at it in all.
 
-    Raises NotFound; Conflict: it is held no more.
+    Raises NotFound; Conflict: it is no longer held.
     """
     row = require_held(user, pk)
     row.shown_at = row.shown_at or timezone.now()
     spent = (timezone.now() - row.shown_at).total_seconds()
-    row.expires_at, row.seconds = _lease_end(row.ask.session), max(row.seconds, min(max(seconds, 0.0), spent))
+    row.expires_at, row.seconds = _compute_lease_end(row.ask.session), max(row.seconds, min(max(seconds, 0.0), spent))
     row.save(update_fields=["expires_at", "seconds", "shown_at"])
     return row
 
 
-def show(row: Reservation) -> Reservation:
-    """Note that the person sees the item: the time they take begins."""
+def mark_shown(row: Reservation) -> Reservation:
+    """Note that the person sees the item: their time starts."""
     if row.state == AssignmentState.HELD and row.shown_at is None:
         row.shown_at = timezone.now()
         Reservation.objects.filter(pk=row.pk, state=AssignmentState.HELD).update(shown_at=row.shown_at)
@@ -199,39 +203,39 @@ def show(row: Reservation) -> Reservation:
 
 
 @transaction.atomic
-def give_back(user: Any, pk: int) -> Reservation:
+def give_back_item(user: Any, pk: int) -> Reservation:
     """Let others have the item; it may come back to this person. Raises NotFound; Conflict."""
-    return _end(user, pk, AssignmentState.RELEASED)
+    return _end_reservation(user, pk, AssignmentState.RELEASED)
 
 
 @transaction.atomic
-def skip(user: Any, pk: int) -> Reservation:
+def skip_item(user: Any, pk: int) -> Reservation:
     """Let others have the item, and do not offer it to this person again. Raises NotFound; Conflict."""
-    return _end(user, pk, AssignmentState.SKIPPED)
+    return _end_reservation(user, pk, AssignmentState.SKIPPED)
 
 
-def _end(user: Any, pk: int, state: str) -> Reservation:
+def _end_reservation(user: Any, pk: int, state: str) -> Reservation:
     row = require_held(user, pk)
-    _give_up(row, row.ask, state)
+    _give_up_place(row, row.ask, state)
     return row
 
 
 @transaction.atomic
-def unskip(user: Any, session: LabelSession) -> int:
-    """Offer again what the person skipped in the open round; how many items that are."""
+def unskip_items(user: Any, session: LabelSession) -> int:
+    """Offer again what the person skipped in the open round; return how many items that are."""
     found = require_open_round(session)
     rows = Reservation.objects.filter(user=user, round=found, state=AssignmentState.SKIPPED)
     return rows.update(state=AssignmentState.RELEASED)
 
 
-def finish(row: Reservation, seconds: float | None) -> None:
+def finish_reservation(row: Reservation, seconds: float | None) -> None:
     """Note that the person labelled; they keep their place."""
     row.state, row.ended_at = AssignmentState.DECIDED, timezone.now()
     row.seconds = max(row.seconds, seconds or 0.0)
     row.save(update_fields=["state", "ended_at", "seconds"])
 
 
-def reopen(row: Reservation) -> None:
+def reopen_reservation(row: Reservation) -> None:
     """Give a person whose label was undone their item again, on the place that they kept."""
-    row.state, row.ended_at, row.expires_at = AssignmentState.HELD, None, _lease_end(row.ask.session)
+    row.state, row.ended_at, row.expires_at = AssignmentState.HELD, None, _compute_lease_end(row.ask.session)
     row.save(update_fields=["state", "ended_at", "expires_at"])

@@ -1,22 +1,22 @@
-"""Who may do what in a session: label, open and close it, settle what others disagree on."""
+"""Rights in a session: label, open and close it, settle what others disagree on."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from webapp.accounts.access import ADJUDICATORS, may
+from webapp.accounts.access import ADJUDICATORS, has_scope
 from webapp.errors import Conflict
 from webapp.labelling.models import LabelSession
-from webapp.review.queues import may_edit
+from webapp.review.queues import can_edit
 
 
 def may_adjudicate(user: Any) -> bool:
-    """Whether a person settles what others disagree on, and applies it."""
+    """Return whether a user settles what others disagree on, and applies it."""
     return getattr(user, "role", "") in ADJUDICATORS
 
 
 def require_editor(user: Any) -> None:
-    if not may_edit(user):
+    if not can_edit(user):
         words = "Annotators label; adjudicators, researchers and operators open and close sessions."
         raise Conflict(words, code="not_yours")
 
@@ -27,8 +27,8 @@ def require_adjudicator(user: Any) -> None:
 
 
 def may_label(user: Any, session: LabelSession) -> bool:
-    """Whether a person takes part in a session."""
-    if not may(user, "review"):
+    """Return whether a user takes part in a session."""
+    if not has_scope(user, "review"):
         return False
     members = {one.pk for one in session.members.all()}
     return user.pk in members if members else True

@@ -55,7 +55,7 @@ class LabelSessionOut(LabelSessionLine):
 
 
 class LabelSessionIn(BodyIn):
-    """What is chosen of a session; see `kind` for which fields count."""
+    """The settings of a session; see `kind` for which fields count."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -82,7 +82,7 @@ class LabelSessionIn(BodyIn):
 
 
 class LabelItemOut(Schema):
-    """What is asked about, as people see it: where it hangs is not told."""
+    """An item that is asked about, as people see it: without its place in the tree."""
 
     id: int
     name: str
@@ -100,7 +100,7 @@ class ReservationOut(Schema):
 
 
 class NextReservationOut(Schema):
-    """`reservation` is null where nothing is left for this person."""
+    """`reservation` is null if nothing is left for this person."""
 
     reservation: ReservationOut | None
 
@@ -112,7 +112,7 @@ class ReservationTimeIn(BodyIn):
 
 
 class LabelGroup(BodyIn):
-    """Labels that mean one thing. Labels that are in no group stand alone, with their own name."""
+    """Labels that mean one thing. Labels that are in no group keep their own name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Clubs", "labels": [12, 15]}]})
 
@@ -124,7 +124,7 @@ class LabelGroup(BodyIn):
 
 
 class LabelIn(BodyIn):
-    """Where an item belongs (`node`, `second`), or how labels are grouped (`groups`); without either no node fits."""
+    """The node of an item (`node`, `second`), or the groups of labels (`groups`); without either no node fits."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"node": 12, "confidence": 3, "comment": "All its tools move money."}]}
@@ -140,7 +140,7 @@ class LabelIn(BodyIn):
 
 
 class LabelOut(Schema):
-    """`user` is null where a model labelled (`judge`). Of an open round nobody gets any but their own."""
+    """`user` is null for a model's label (`judge`). Of an open round users get only their own."""
 
     id: int
     item_id: int
@@ -166,7 +166,7 @@ class LabelQuery(PageQuery):
 
 
 class SettlementOut(Schema):
-    """What an adjudicator made of an item; `agreed`: it is what everybody said."""
+    """The decision of an adjudicator on an item; `agreed`: all labels were the same."""
 
     item_id: int
     node: Annotated[int | None, Field(description=NODE)]
@@ -199,7 +199,7 @@ class DisputeOut(Schema):
 
 
 class MovementOut(Schema):
-    """Things that hang elsewhere than where it was settled that they belong."""
+    """Things that hang elsewhere than on the settled node."""
 
     kind: str
     node: int
@@ -216,7 +216,7 @@ class MergerOut(Schema):
 
 
 class OutcomeOut(Schema):
-    """What the settled items make of the tree as it is now; `hindrances` say what cannot be carried out."""
+    """The changes that the settled items make to the tree as it is now; `hindrances` say what cannot be carried out."""
 
     movements: list[MovementOut]
     mergers: list[MergerOut]

@@ -27,10 +27,10 @@ SESSIONS = RowList(
 
 
 def session_filters(user: Any) -> tuple[ListFilter, ...]:
-    """The filters of the list of sessions."""
+    """Return the filters of the list of sessions."""
     return (
-        list_filters.contains("q", "Name", "name"),
-        list_filters.choice("kind", "People", [(one.value, f"{one.label} things") for one in SessionKind]),
-        list_filters.choice("state", "State", SessionState.choices),
-        list_filters.started_by(user),
+        list_filters.make_contains_filter("q", "Name", "name"),
+        list_filters.make_choice_filter("kind", "People", [(one.value, f"{one.label} things") for one in SessionKind]),
+        list_filters.make_choice_filter("state", "State", SessionState.choices),
+        list_filters.make_started_by_filter(user),
     )

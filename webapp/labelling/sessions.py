@@ -12,12 +12,12 @@ from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
-from webapp.accounts.access import may
+from synthesis.formats.values import clean_text
+from webapp.accounts.access import has_scope
 from webapp.accounts.models import User
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.errors import Conflict, NotFound
-from webapp.labelling.frozen import FrozenItem, items_now, labels_now, tree_now
+from webapp.labelling.frozen import FrozenItem, freeze_items, freeze_labels, freeze_tree
 from webapp.labelling.models import (
     MOST_ROUNDS,
     Ask,
@@ -34,7 +34,7 @@ from webapp.labelling.results import services as measuring
 from webapp.labelling.rights import require_editor
 from webapp.review.assignments import GOLD_OVERLAP
 from webapp.review.models import MOST_OVERLAP
-from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS, people_named
+from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS, find_named_people
 
 MOST_ASKED = 2_000
 MOST_GOLD = 100
@@ -42,7 +42,7 @@ MOST_GOLD = 100
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What is chosen of a session. `known` are ids of things whose present place is right: asked of everybody."""
+    """The settings of a new session. `known` are ids of things whose present place is right: asked of all people."""
 
     name: str
     kind: str
@@ -62,20 +62,20 @@ class SessionSettings:
 
 @dataclass(frozen=True)
 class SessionPreview:
-    """What a session with these settings would ask."""
+    """A preview of a session with these settings."""
 
     items: tuple[FrozenItem, ...]
     nodes: int
     people: tuple[User, ...] = field(default=())
 
     def answers(self, settings: SessionSettings) -> int:
-        """How many labels one round needs."""
+        """Return how many labels one round needs."""
         return (len(self.items) - len(settings.known)) * settings.overlap
 
 
-def checked(given: SessionSettings) -> SessionSettings:
-    """The settings, cleaned. Raises InputError: what cannot be used, and why."""
-    name, guideline = clean(given.name).strip(), clean(given.guideline).strip()
+def clean_settings(given: SessionSettings) -> SessionSettings:
+    """Return the settings, cleaned. Raises InputError with what cannot be used, and why."""
+    name, guideline = clean_text(given.name).strip(), clean_text(given.guideline).strip()
     if not name or len(name) > NAME_CHARS:
         raise InputError(f"Give the session a name of 1 to {NAME_CHARS} characters.")
     if given.kind not in SessionKind.values:
@@ -91,39 +91,40 @@ def checked(given: SessionSettings) -> SessionSettings:
         raise InputError(f"A session can ask about 1 to {MOST_ASKED:,} things.")
     if len(guideline) > GUIDELINE_CHARS:
         raise InputError(f"The guideline may have {GUIDELINE_CHARS:,} characters; this one has {len(guideline):,}.")
-    known = tuple(dict.fromkeys(given.known)) if placed else ()
-    if len(known) > MOST_GOLD:
-        raise InputError(f"A session can have {MOST_GOLD} known answers; these are {len(known):,}.")
+    known_ids = tuple(dict.fromkeys(given.known)) if placed else ()
+    if len(known_ids) > MOST_GOLD:
+        raise InputError(f"A session can have {MOST_GOLD} known answers; these are {len(known_ids):,}.")
     return SessionSettings(
         name, given.kind, given.places if placed else PlacedKind.NONE, given.query[:2_000] if placed else "",
         () if placed else tuple(dict.fromkeys(given.nodes)), () if placed else tuple(dict.fromkeys(given.labels)),
-        given.most, known, given.overlap, given.lease_minutes, tuple(dict.fromkeys(given.members)), guideline,
+        given.most, known_ids, given.overlap, given.lease_minutes, tuple(dict.fromkeys(given.members)), guideline,
     )  # fmt: skip
 
 
-def looked(settings: SessionSettings) -> SessionPreview:
-    """What would be asked, of whom. Raises InputError: nothing can be asked so."""
-    given = checked(settings)
-    people = people_named(given.members)
-    cannot = next((one for one in people if not may(one, "review")), None)
+def preview_session(settings: SessionSettings) -> SessionPreview:
+    """Return what would be asked, and of which people. Raises InputError: the settings cannot be used."""
+    cleaned = clean_settings(settings)
+    people = find_named_people(cleaned.members)
+    cannot = next((one for one in people if not has_scope(one, "review")), None)
     if cannot is not None:
         raise InputError(f"{cannot} may not annotate. Name people who may, or give them another role.")
-    if people and len(people) < given.overlap:
-        raise InputError(f"{given.overlap} people are to answer each item, and {len(people)} are named. Name more.")
-    nodes = len(tree_now())
-    if given.kind == SessionKind.MERGE:
-        items = [labels_now(given.nodes, given.labels)]
+    if people and len(people) < cleaned.overlap:
+        raise InputError(f"{cleaned.overlap} people are to answer each item, and {len(people)} are named. Name more.")
+    nodes = len(freeze_tree())
+    if cleaned.kind == SessionKind.MERGE:
+        items = [freeze_labels(cleaned.nodes, cleaned.labels)]
     else:
-        items = items_now(given.places, given.query, given.most, given.known)
-        if len(items) == len(given.known):
+        items = freeze_items(cleaned.places, cleaned.query, cleaned.most, cleaned.known)
+        if len(items) == len(cleaned.known):
             raise InputError("Every answer of this session is known already. Choose things whose place is not.")
     return SessionPreview(tuple(items), nodes, tuple(people))
 
 
 def open_session(user: Any, settings: SessionSettings) -> LabelSession:
-    """Freeze what is asked and open the first round. Raises InputError; Conflict: the name is taken, or who asks."""
+    """Freeze what is asked and open the first round. Raises InputError; Conflict: the name is taken, or the user may
+    not."""
     require_editor(user)
-    return _made(user, checked(settings))
+    return _create_session(user, clean_settings(settings))
 
 
 STARTER_SESSION = "Place the starter environments"
@@ -135,38 +136,38 @@ STARTER_GUIDELINE = (
 )
 
 
-def starter_session() -> tuple[LabelSession, bool]:
-    """(a session in which the bundled environments are placed, whether it was opened just now)."""
+def ensure_starter_session() -> tuple[LabelSession, bool]:
+    """Return (a session in which the bundled environments are placed, whether it was opened now)."""
     known = LabelSession.objects.filter(name=STARTER_SESSION).defer("tree").first()
     if known is not None:
         return known, False
-    given = SessionSettings(
+    starter_settings = SessionSettings(
         STARTER_SESSION, SessionKind.PLACE, PlacedKind.ENVIRONMENT, most=12, overlap=2, guideline=STARTER_GUIDELINE
     )
-    return _made(None, checked(given)), True
+    return _create_session(None, clean_settings(starter_settings)), True
 
 
-def _made(user: Any, given: SessionSettings) -> LabelSession:
+def _create_session(user: Any, given: SessionSettings) -> LabelSession:
     try:
         with transaction.atomic():
-            preview = looked(given)
+            preview = preview_session(given)
             session = LabelSession.objects.create(
                 name=given.name, kind=given.kind, places=given.places, query=given.query, overlap=given.overlap,
-                lease_minutes=given.lease_minutes, tree=tree_now(), created_by=user,
+                lease_minutes=given.lease_minutes, tree=freeze_tree(), created_by=user,
                 item_count=len(preview.items) - len(given.known),
             )  # fmt: skip
             session.members.set(preview.people)
             session.guidelines.create(number=1, text=given.guideline, by=user)
-            items = _items(session, preview.items, set(given.known))
+            items = _create_items(session, preview.items, set(given.known))
             _open_round(session, 1, items)
-            audit(user, "label_session.open", session, items=len(items), overlap=session.overlap)
+            write_audit_entry(user, "label_session.open", session, items=len(items), overlap=session.overlap)
     except IntegrityError as error:
         raise Conflict(f"There is a session “{given.name}” already. Take another name.") from error
     return session
 
 
-def _items(session: LabelSession, found: Sequence[FrozenItem], known: set[int]) -> list[LabelItem]:
-    """Their rows, known answers strewn among the others so that their place tells nothing."""
+def _create_items(session: LabelSession, found: Sequence[FrozenItem], known: set[int]) -> list[LabelItem]:
+    """Create the rows, with known answers shuffled among the others so that their position reveals nothing."""
     order = list(found)
     random.Random(session.pk).shuffle(order)
     rows = [
@@ -192,8 +193,8 @@ def _open_round(session: LabelSession, number: int, items: Sequence[LabelItem]) 
     return row
 
 
-def locked_session(pk: int) -> LabelSession:
-    """A session whose row is locked until the transaction ends. Raises NotFound."""
+def lock_session(pk: int) -> LabelSession:
+    """Return a session whose row is locked until the transaction ends. Raises NotFound."""
     row = LabelSession.objects.select_for_update(of=("self",)).defer("tree").filter(pk=pk).first()
     if row is None:
         raise NotFound("There is no such session.")
@@ -201,31 +202,31 @@ def locked_session(pk: int) -> LabelSession:
 
 
 def counted_asks(found: LabelRound) -> QuerySet[Ask]:
-    """The items of a round that count: those whose answer is not known."""
+    """Return the items of a round that count: those whose answer is not known."""
     return Ask.objects.filter(round=found, item__gold__isnull=True)
 
 
 @transaction.atomic
 def close_round(user: Any, pk: int) -> LabelRound:
-    """End the open round, complete or not: what nobody answered is counted, and who holds an item loses it.
+    """End the open round, complete or not: missing answers are counted, and all holds are released.
 
-    Raises NotFound; Conflict: no round is open, nobody has answered anything, or the person may not.
+    Raises NotFound; Conflict: no round is open, nothing was labelled, or the user may not.
     """
     require_editor(user)
-    session = locked_session(pk)
-    found = session.rounds.select_for_update().filter(is_open=True).first()
-    if found is None:
+    session = lock_session(pk)
+    open_round = session.rounds.select_for_update().filter(is_open=True).first()
+    if open_round is None:
         raise Conflict("No round of this session is open.")
-    if not found.labels.filter(user__isnull=False, undone_at__isnull=True).exists():
+    if not open_round.labels.filter(user__isnull=False, undone_at__isnull=True).exists():
         raise Conflict("Nobody has labelled anything in this round yet: there would be nothing to adjudicate.")
-    give_up_all(found)
-    found.missing = counted_asks(found).aggregate(n=Sum("free"))["n"] or 0
-    found.is_open, found.closed_at, found.closed_by = False, timezone.now(), user
-    found.save(update_fields=["missing", "is_open", "closed_at", "closed_by"])
+    give_up_all(open_round)
+    open_round.missing = counted_asks(open_round).aggregate(n=Sum("free"))["n"] or 0
+    open_round.is_open, open_round.closed_at, open_round.closed_by = False, timezone.now(), user
+    open_round.save(update_fields=["missing", "is_open", "closed_at", "closed_by"])
     LabelSession.objects.filter(pk=session.pk).update(state=SessionState.CLOSED)
-    audit(user, "label_session.close_round", session, round=found.number, missing=found.missing)
-    measuring.start(user, session)
-    return found
+    write_audit_entry(user, "label_session.close_round", session, round=open_round.number, missing=open_round.missing)
+    measuring.start_measuring(user, session)
+    return open_round
 
 
 APPLIED = "The result of this session is applied to the tree. Undo that first."
@@ -233,12 +234,12 @@ APPLIED = "The result of this session is applied to the tree. Undo that first."
 
 @transaction.atomic
 def ask_again(user: Any, pk: int, items: Sequence[int]) -> LabelRound:
-    """Open a further round for these items, after people discussed them; what they said before is kept.
+    """Open a further round for these items, after people discussed them; earlier labels are kept.
 
-    Raises NotFound; InputError: no such items; Conflict: a round is open, the result is applied, or who asks.
+    Raises NotFound; InputError: no such items; Conflict: a round is open, the result is applied, or the user may not.
     """
     require_editor(user)
-    session = locked_session(pk)
+    session = lock_session(pk)
     if session.state != SessionState.CLOSED:
         words = "The open round has to be closed first." if session.state == SessionState.OPEN else APPLIED
         raise Conflict(words)
@@ -249,21 +250,22 @@ def ask_again(user: Any, pk: int, items: Sequence[int]) -> LabelRound:
     rows = list(session.items.filter(pk__in=items, gold__isnull=True, settlement__isnull=True).order_by("position"))
     if not rows:
         raise InputError("Choose items that people disagree on and that are not settled.")
-    found = _open_round(session, number, rows)
+    new_round = _open_round(session, number, rows)
     LabelSession.objects.filter(pk=session.pk).update(state=SessionState.OPEN)
-    audit(user, "label_session.ask_again", session, round=number, items=len(rows))
-    return found
+    write_audit_entry(user, "label_session.ask_again", session, round=number, items=len(rows))
+    return new_round
 
 
 @transaction.atomic
 def change_guideline(user: Any, pk: int, text: str, *, seen: int) -> Guideline:
-    """Write the next version of the guideline; labels say which one they were made with.
+    """Write the next version of the guideline; labels record which one they were made with.
 
-    Raises NotFound; InputError: too long, or nothing changed; Conflict: somebody wrote one since version `seen`.
+    Raises NotFound; InputError: too long, or nothing changed; Conflict: another version was written since version
+    `seen`.
     """
     require_editor(user)
-    session = locked_session(pk)
-    words = clean(text).strip()
+    session = lock_session(pk)
+    words = clean_text(text).strip()
     if len(words) > GUIDELINE_CHARS:
         raise InputError(f"The guideline may have {GUIDELINE_CHARS:,} characters; this one has {len(words):,}.")
     last = session.guidelines.order_by("-number").first()
@@ -272,10 +274,10 @@ def change_guideline(user: Any, pk: int, text: str, *, seen: int) -> Guideline:
         raise InputError("Nothing is changed in this guideline.")
     if number != seen:
         raise Conflict(f"The guideline is at version {number} now. Look at what changed, and write yours again.")
-    audit(user, "label_session.guideline", session, version=number + 1)
+    write_audit_entry(user, "label_session.guideline", session, version=number + 1)
     return Guideline.objects.create(session=session, number=number + 1, text=words, by=user)
 
 
 def newest_guideline(session: LabelSession) -> Guideline:
-    """The version that holds now; every session has one."""
+    """Return the current version; every session has one."""
     return session.guidelines.order_by("-number").select_related("by")[0]

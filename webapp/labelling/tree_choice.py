@@ -1,4 +1,5 @@
-"""The frozen tree of a session as rows of an ARIA tree in which a node is chosen; no template is so fast."""
+"""The frozen tree of a session as rows of an ARIA tree in which a node is chosen; written in code because templates
+are slower."""
 
 from __future__ import annotations
 
@@ -15,32 +16,34 @@ OPEN_UP_TO = 60
 """A tree of so few nodes is shown open."""
 
 
-def tree_context(
+def build_tree_context(
     tree: FrozenTree, filled: Mapping[str, Any], find: str = "", opened: int | None = None
 ) -> dict[str, Any]:
-    """What a page shows of the tree: its rows, what is chosen, and of a search what it found."""
-    chosen, second = tree.get(filled.get("node")), tree.get(filled.get("second"))
+    """Return the context of the tree: its rows, the chosen nodes, and the results of a search."""
+    chosen_node, second = tree.get(filled.get("node")), tree.get(filled.get("second"))
     words = find.strip().casefold()
     hits = {node.id for node in tree if words in node.name.casefold()} if words else set()
-    shown = {pk for hit in hits for pk in tree.path(hit)} if words else set(tree.nodes)
-    open_ones = {pk for node in (chosen, second) if node is not None for pk in node.path[:-1]}
+    shown_ids = {pk for hit in hits for pk in tree.path(hit)} if words else set(tree.nodes)
+    open_ones = {pk for node in (chosen_node, second) if node is not None for pk in node.path[:-1]}
     open_ones |= set(tree.path(opened)) | ({pk for hit in hits for pk in tree.path(hit)[:-1]} if words else set())
     if len(tree.nodes) <= OPEN_UP_TO:
         open_ones = set(tree.nodes)
-    marks = {"node": chosen.id if chosen else None, "second": second.id if second else None}
-    rows = _Rows(tree, shown, open_ones, hits, marks, find.strip())
+    marks = {"node": chosen_node.id if chosen_node else None, "second": second.id if second else None}
+    rows = _Rows(tree, shown_ids, open_ones, hits, marks, find.strip())
     return {
-        "tree_rows": rows.written(),
+        "tree_rows": rows.render_rows(),
         "tree_size": len(tree.nodes),
         "found": len(hits),
         "find": find,
-        "chosen": {"id": chosen.id, "above": tree.names(chosen.id)[:-1], "name": chosen.name} if chosen else None,
+        "chosen": {"id": chosen_node.id, "above": tree.names(chosen_node.id)[:-1], "name": chosen_node.name}
+        if chosen_node
+        else None,
         "second": {"id": second.id, "words": tree.words(second.id)} if second else None,
-        "about": _about(tree, chosen),
+        "about": _describe_node(tree, chosen_node),
     }
 
 
-def _about(tree: FrozenTree, node: FrozenNode | None) -> dict[str, Any] | None:
+def _describe_node(tree: FrozenTree, node: FrozenNode | None) -> dict[str, Any] | None:
     if node is None:
         return None
     below = [one.name for one in tree.below.get(node.id, [])]
@@ -63,7 +66,7 @@ class _Rows:
         self.parts: list[str] = []
         self.first = True
 
-    def written(self) -> SafeString:
+    def render_rows(self) -> SafeString:
         self._level(None)
         return mark_safe("".join(self.parts))  # every value was escaped on its way in
 
@@ -81,7 +84,7 @@ class _Rows:
 
     def _open_item(self, node: FrozenNode, place: int, size: int, folds: bool) -> None:
         expanded = f' aria-expanded="{str(node.id in self.opened).lower()}"' if folds else ""
-        chosen = node.id == self.marks["node"]
+        is_chosen = node.id == self.marks["node"]
         second = ' data-second=""' if node.id == self.marks["second"] else ""
         stop, self.first = (0 if self.first else -1), False
         name = marked(visible(node.name), [self.find]) if node.id in self.hits else visible(node.name)
@@ -93,7 +96,7 @@ class _Rows:
         )
         self.parts.append(
             f'<li role="treeitem" id="n{node.id}" data-node="{node.id}" aria-level="{node.level}" '
-            f'aria-setsize="{size}" aria-posinset="{place}" aria-selected="{str(chosen).lower()}"'
+            f'aria-setsize="{size}" aria-posinset="{place}" aria-selected="{str(is_chosen).lower()}"'
             f'{second}{expanded} tabindex="{stop}" '
             f'aria-label="{escape(plain(node.name))}">\n<div class="node">{twist}'
             f'<button class="name" name="choose" value="{node.id}" tabindex="-1">{name}</button></div>\n'

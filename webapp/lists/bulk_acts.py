@@ -1,4 +1,4 @@
-"""Acts on many selected rows of a list: looked at before, each row by the service that acts on one."""
+"""Acts on many selected rows of a list, with a preview; each row goes through the service that acts on one."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ TOLD = 5
 
 @dataclass(frozen=True)
 class BulkAct:
-    """One act. `carry_out` takes the person and a row, and raises InputError where it cannot be done.
+    """One act. `carry_out` takes the person and a row, and raises InputError if it cannot be done.
 
-    `done` ends the sentence "3 jobs ..."; `hint` says what becomes of a row, and whether that can be undone. `takes` is
-    whether it can be done with a row as that stands; None where only trying tells.
+    `done` ends the sentence "3 jobs ..."; `hint` describes what happens to a row, and whether that can be undone.
+    `takes` returns whether the act can be done with a row in its current state; it is None if only trying shows that.
     """
 
     code: str
@@ -39,16 +39,16 @@ class BulkAct:
     carry_out: Callable[[Any, Any], Any]
     takes: Callable[[Any], bool] | None = None
 
-    def leaves(self, row: Any) -> bool:
-        """Whether it is known that a row would be left as it is."""
+    def skips(self, row: Any) -> bool:
+        """Return whether it is known that the act would leave a row unchanged."""
         return self.takes is not None and not self.takes(row)
 
 
 @dataclass(frozen=True)
 class BulkList:
-    """The acts of a list. `rows` are its rows without filters; `about` says of one its name, its state and its page;
-    `filtered` gives the rows that the filters of an address leave, in the list's order; `tell` gives rows what `takes`
-    of the acts goes by, where the rows do not say it."""
+    """The acts of a list. `rows` are its rows without filters; `about` returns the name, the state and the page of a
+    row; `filtered` returns the rows that the filters of an address leave, in the list's order; `tell` adds to rows what
+    `takes` of the acts reads, if the rows do not have it."""
 
     one: str
     many: str
@@ -61,7 +61,7 @@ class BulkList:
     tell: Callable[[list[Any]], None] = lambda rows: None
 
     def find(self, code: str) -> BulkAct:
-        """Raises Http404."""
+        """Return the act with this code. Raises Http404."""
         for act in self.acts:
             if act.code == code:
                 return act
@@ -69,12 +69,12 @@ class BulkList:
 
     @property
     def bar(self) -> list[tuple[BulkAct, str]]:
-        """What the bar below a selection offers: each act with its preview."""
+        """The acts that the bar below a selection offers, each with the address of its preview."""
         return [(act, reverse(self.route, args=[act.code])) for act in self.acts]
 
     @property
     def told_url(self) -> str:
-        """What counts the rows of a selection that each act would take; empty where no act can tell."""
+        """The address that counts the rows of a selection that each act would take; empty if no act has `takes`."""
         telling = [act.code for act in self.acts if act.takes is not None]
         return reverse(self.route, args=telling[:1]) if telling else ""
 
@@ -101,39 +101,40 @@ class Selection:
 
     @property
     def beyond(self) -> int:
-        """How many rows of the filters are more than one act takes."""
+        """The number of rows of the filters beyond the most that one act takes."""
         return self.found - len(self.keys)
 
 
 def read_selection(request: HttpRequest, filtered: Callable[[], QuerySet[Any]]) -> Selection:
-    """What an address selects. `filtered` gives the rows that its filters leave, in the list's order."""
+    """Return the rows that an address selects. `filtered` returns the rows that its filters leave, in the list's
+    order."""
     params = Params(request.GET)
     if not params.flag(WHOLE_FILTER):
         keys = params.picks("ids", SHOWN)
         return Selection(keys, len(keys))
     rows = filtered().values_list("pk", flat=True)
-    found = tuple(rows[: SHOWN + 1])
+    selected_keys = tuple(rows[: SHOWN + 1])
     query = request.GET.copy()
     query.pop(WHOLE_FILTER, None)
-    count = len(found) if len(found) <= SHOWN else rows.count()
-    return Selection(found[:SHOWN], count, whole=True, query=query.urlencode())
+    count = len(selected_keys) if len(selected_keys) <= SHOWN else rows.count()
+    return Selection(selected_keys[:SHOWN], count, whole=True, query=query.urlencode())
 
 
-def bulk_page(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse:
-    """The preview of an act on the rows that the address selects; posted, the act itself and back to the list.
+def process_bulk_act(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse:
+    """Show the preview of an act on the selected rows; on POST, carry out the act and redirect to the list.
 
-    As the fragment of the bar below a selection: how many of its rows each act would take. What is posted names the
-    rows of the preview, so that nothing is acted on that was not shown.
+    As the fragment of the bar below a selection: show how many of its rows each act would take. The POST names the rows
+    of the preview, so that nothing is acted on that was not shown.
     """
     act = chosen.find(code)
     if request.method == "POST":
-        _carry_out(request, chosen, act, Params(request.POST).picks("ids", SHOWN))
+        _apply_bulk_act(request, chosen, act, Params(request.POST).picks("ids", SHOWN))
         return redirect(chosen.home)
     selection = read_selection(request, lambda: chosen.filtered(request))
-    rows = _rows(chosen, selection.keys)
+    rows = _load_selected_rows(chosen, selection.keys)
     if wants_fragment(request, "bulk-told"):
-        return render(request, "lists/bulk_counts.html", _counts(chosen, rows))
-    lines = [BulkLine(row.pk, *chosen.about(row), act.leaves(row)) for row in rows]
+        return render(request, "lists/bulk_counts.html", _build_counts_context(chosen, rows))
+    lines = [BulkLine(row.pk, *chosen.about(row), act.skips(row)) for row in rows]
     home = reverse(chosen.home)
     context = {
         "bulk": chosen,
@@ -148,31 +149,31 @@ def bulk_page(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse
     return render(request, "lists/bulk.html", context)
 
 
-def _counts(chosen: BulkList, rows: Sequence[Any]) -> dict[str, Any]:
+def _build_counts_context(chosen: BulkList, rows: Sequence[Any]) -> dict[str, Any]:
     telling = [act for act in chosen.acts if act.takes is not None]
-    return {"counts": [(act.label, sum(not act.leaves(row) for row in rows)) for act in telling], "chosen": len(rows)}
+    return {"counts": [(act.label, sum(not act.skips(row) for row in rows)) for act in telling], "chosen": len(rows)}
 
 
-def _rows(chosen: BulkList, keys: Sequence[int]) -> list[Any]:
+def _load_selected_rows(chosen: BulkList, keys: Sequence[int]) -> list[Any]:
     rows = list(chosen.rows().filter(pk__in=keys).order_by("pk"))
     chosen.tell(rows)
     return rows
 
 
-def _carry_out(request: HttpRequest, chosen: BulkList, act: BulkAct, keys: Sequence[int]) -> None:
-    done, refused = 0, list[str]()
-    for row in _rows(chosen, keys):
+def _apply_bulk_act(request: HttpRequest, chosen: BulkList, act: BulkAct, keys: Sequence[int]) -> None:
+    done_count, refused = 0, list[str]()
+    for row in _load_selected_rows(chosen, keys):
         name, _, _ = chosen.about(row)
         try:
             act.carry_out(request.user, row)
         except InputError as error:
             refused.append(f"{name}: {error}")
         else:
-            done += 1
-    if done:
-        messages.success(request, f"{done:,} {chosen.one if done == 1 else chosen.many} {act.done}.")
+            done_count += 1
+    if done_count:
+        messages.success(request, f"{done_count:,} {chosen.one if done_count == 1 else chosen.many} {act.done}.")
     if refused:
         more = f" And {len(refused) - TOLD:,} more." if len(refused) > TOLD else ""
         messages.error(request, f"{len(refused):,} left as they are. {' '.join(refused[:TOLD])}{more}"[:2_000])
-    if not done and not refused:
+    if not done_count and not refused:
         messages.error(request, f"No {chosen.one} was chosen, or those that were are gone.")

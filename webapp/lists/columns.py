@@ -1,4 +1,4 @@
-"""Columns of a list: what they are called, which orders they sort by, and which a person sees."""
+"""Columns of a list: their labels, the orders that they sort by, and those that a person sees."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """One column. `ascending` and `descending` are values of the list's order parameter; without one it is no sort key.
+    """One column. `ascending` and `descending` are values of the list's order parameter; without one the column is no
+    sort key.
 
-    A `needed` column is always shown, an `extra` one only where a person chose it.
+    A `needed` column is always shown, an `extra` one only if a person chose it.
     """
 
     name: str
@@ -25,7 +26,7 @@ class Column:
 
 @dataclass(frozen=True)
 class RowList:
-    """A list that pages show: its name in addresses and saved views, its columns and how its order is asked for."""
+    """A list that pages show: its name in addresses and saved views, its columns and its order parameter."""
 
     name: str
     title: str
@@ -40,7 +41,7 @@ class RowList:
         return frozenset(named | {self.default_order})
 
     def shown(self, chosen: Collection[str] | None) -> tuple[Column, ...]:
-        """The columns for a person who chose these; None for one who has not chosen."""
+        """Return the columns for a person who chose these; None for a person who has not chosen."""
         if chosen is None:
             return tuple(column for column in self.columns if not column.extra)
         return tuple(column for column in self.columns if column.needed or column.name in chosen)
@@ -48,15 +49,15 @@ class RowList:
 
 @dataclass(frozen=True)
 class Heading:
-    """The head of a column: `url` sorts by it, `sorted` is how it is sorted now (a value of `aria-sort`)."""
+    """The head of a column: `url` sorts by it, `sorted` is its current value of `aria-sort`."""
 
     column: Column
     url: str = ""
     sorted: str = ""
 
 
-def next_order(column: Column, order: str) -> str:
-    """The order that a click on the column's head gives: the other way round, or its better end first."""
+def get_next_order(column: Column, order: str) -> str:
+    """Return the order that a click on the column's head gives: the reversed one, or its better end first."""
     if order and order in (column.ascending, column.descending):
         other = column.ascending if order == column.descending else column.descending
         return other or order
@@ -64,7 +65,7 @@ def next_order(column: Column, order: str) -> str:
     return first or second
 
 
-def sorted_as(column: Column, order: str) -> str:
+def get_aria_sort(column: Column, order: str) -> str:
     if order and order == column.ascending:
         return "ascending"
     return "descending" if order and order == column.descending else ""

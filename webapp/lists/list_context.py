@@ -11,13 +11,13 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from webapp.database.kept_sql import Given, KeptQuery
-from webapp.forms.filter_bar import Chip, FilterForm, without
-from webapp.lists.columns import Column, Heading, RowList, next_order, sorted_as
+from webapp.forms.filter_bar import Chip, FilterForm, build_url_without
+from webapp.lists.columns import Column, Heading, RowList, get_aria_sort, get_next_order
 from webapp.lists.list_filters import ListQuery
 from webapp.lists.models import ColumnChoice, SavedView
 from webapp.lists.registry import PAGES
-from webapp.lists.services import kept_query
-from webapp.paging import CURSORS, Page, link
+from webapp.lists.services import normalize_query
+from webapp.paging import CURSORS, Page, build_page_link
 from webapp.query_params import Params, find_unread_names
 
 MOST_UNKNOWN = 5
@@ -56,19 +56,20 @@ class ShownList:
 
     @property
     def narrowed(self) -> int:
-        """How many filters are set."""
+        """The number of filters that are set."""
         return sum(chip.set for chip in self.chips)
 
     @property
     def unknown(self) -> list[str]:
-        """Parameters of the address that the page does not know. Read when the page is drawn, after its filters."""
+        """The parameters of the address that the page does not know. It is read when the page is drawn, after its
+        filters."""
         names = find_unread_names(self.given) if self.given is not None else []
         return [name for name in names if name not in CURSORS][:MOST_UNKNOWN]
 
     @property
     def parameters(self) -> list[tuple[str, str]]:
         """Name and value of each parameter that says what is shown, as the fields of a form."""
-        return [(name, str(value)) for name, values in _parameters(self.query).items() for value in values]
+        return [(name, str(value)) for name, values in _parse_parameters(self.query).items() for value in values]
 
     @property
     def has_further_pages(self) -> bool:
@@ -76,35 +77,36 @@ class ShownList:
 
     @property
     def clear(self) -> str:
-        """The address of the whole list, in the order that it has now."""
+        """The address of the whole list, in its current order."""
         order = self.rows.order_parameter
-        asked = [f"{order}={value}" for value in _parameters(self.query).get(order, ())][:1]
-        kept = "&".join(filter(None, [self.place, *asked]))
-        return f"{self.url}?{kept}" if kept else self.url
+        order_parameters = [f"{order}={value}" for value in _parse_parameters(self.query).get(order, ())][:1]
+        parameters_kept = "&".join(filter(None, [self.place, *order_parameters]))
+        return f"{self.url}?{parameters_kept}" if parameters_kept else self.url
 
     @property
     def saved(self) -> bool:
-        """Whether what is shown is all, or a saved view as it was saved."""
+        """True if the list is unfiltered, or is a saved view without changes."""
         return not self.query or any(tab.current for tab in self.tabs)
 
 
-def shown_list(
+def build_shown_list(
     request: HttpRequest, rows: RowList, page: Page, form: FilterForm, more: Sequence[Chip] = (), place: str = ""
 ) -> ShownList:
-    """A list for the person who asks. `more` are filters that the address knows and the form does not."""
+    """Return a list for the person who sent the request. `more` are filters that the address has and the form has
+    not."""
     order = Params(request.GET).text(rows.order_parameter, 40) or rows.default_order
     columns = rows.shown(_CHOSEN.first(owner=request.user.pk, name=rows.name))
     shows = frozenset(column.name for column in columns)
-    query = kept_query(request.GET.urlencode())
+    query = normalize_query(request.GET.urlencode())
     return ShownList(
         rows=rows,
         page=page,
         form=form,
-        headings=tuple(headings(request, rows, columns, order)),
+        headings=tuple(build_headings(request, rows, columns, order)),
         shows=shows,
         choices=tuple((column, column.name in shows) for column in rows.columns),
         chips=(*more, *form.chips(request)),
-        tabs=tuple(_tabs(request, rows, query)),
+        tabs=tuple(_build_view_tabs(request, rows, query)),
         url=request.path if request.method in ("GET", "HEAD") else reverse(PAGES[rows.name]),
         query=query,
         reordered=order != rows.default_order,
@@ -113,35 +115,43 @@ def shown_list(
     )
 
 
-def asked_list(
+def build_filtered_list(
     request: HttpRequest, asked: ListQuery, page: Page, words: Mapping[str, tuple[str, str]] | None = None
 ) -> ShownList:
-    """A list whose filters are said by `ListFilter`s; `words` names what linked ones lead to."""
-    return shown_list(request, asked.rows, page, asked.form(), asked.linked_chips(request, words or {}))
+    """Return a list whose filters are `ListFilter`s; `words` has the name and the page of what linked filters point
+    to."""
+    return build_shown_list(request, asked.rows, page, asked.form(), asked.linked_chips(request, words or {}))
 
 
-def heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> Heading:
-    """The head of a column, in a list that is in this order."""
-    wanted = next_order(column, order)
-    if not wanted:
+def build_heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> Heading:
+    """Return the head of a column of a list in this order."""
+    next_value = get_next_order(column, order)
+    if not next_value:
         return Heading(column)
-    url = without(request, rows.order_parameter) if wanted == rows.default_order else ""
-    return Heading(column, url or link(request, **{rows.order_parameter: wanted}), sorted_as(column, order))
+    url = build_url_without(request, rows.order_parameter) if next_value == rows.default_order else ""
+    return Heading(
+        column, url or build_page_link(request, **{rows.order_parameter: next_value}), get_aria_sort(column, order)
+    )
 
 
-def headings(request: HttpRequest, rows: RowList, columns: Sequence[Column], order: str) -> Iterator[Heading]:
-    """The heads of the columns that are shown; of those that stand for one order the first is marked."""
+def build_headings(request: HttpRequest, rows: RowList, columns: Sequence[Column], order: str) -> Iterator[Heading]:
+    """Yield the heads of the columns that are shown; of several columns with one order only the first is marked."""
     marked = False
     for column in columns:
-        found = heading(request, rows, column, order)
-        yield replace(found, sorted="") if marked else found
-        marked = marked or bool(found.sorted)
+        column_heading = build_heading(request, rows, column, order)
+        yield replace(column_heading, sorted="") if marked else column_heading
+        marked = marked or bool(column_heading.sorted)
 
 
-def _tabs(request: HttpRequest, rows: RowList, query: str) -> list[ViewTab]:
-    page, asked = reverse(PAGES[rows.name]), _parameters(query)
+def _build_view_tabs(request: HttpRequest, rows: RowList, query: str) -> list[ViewTab]:
+    page, current_parameters = reverse(PAGES[rows.name]), _parse_parameters(query)
     return [
-        ViewTab(view, f"{page}?{view.query}", _parameters(view.query) == asked, view.owner_id == request.user.pk)
+        ViewTab(
+            view,
+            f"{page}?{view.query}",
+            _parse_parameters(view.query) == current_parameters,
+            view.owner_id == request.user.pk,
+        )
         for view in _VIEWS.rows(owner=request.user.pk, name=rows.name)
     ]
 
@@ -154,5 +164,5 @@ _VIEWS = KeptQuery[SavedView](
 )
 
 
-def _parameters(query: str) -> dict[str, Any]:
+def _parse_parameters(query: str) -> dict[str, Any]:
     return dict(QueryDict(query).lists())

@@ -1,4 +1,4 @@
-"""Filters of a list said once: the parameter of each, how it is read, the rows that it leaves and its form field."""
+"""Filters of a list, each declared once: its parameter, how it is read, the rows that it leaves and its form field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.http import HttpRequest, QueryDict
 
 from webapp.forms import filter_bar
 from webapp.lists.columns import RowList
-from webapp.paging import window
+from webapp.paging import select_window
 from webapp.query_params import Params
 
 Narrow = Callable[[QuerySet[Any], Any], QuerySet[Any]]
@@ -22,7 +22,8 @@ Choice = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class ListFilter:
-    """One filter. `field` makes its row in the form; one without came with a link and is only carried on."""
+    """One filter. `field` makes its row in the form; a filter without `field` comes from a link and is only carried
+    on."""
 
     name: str
     label: str
@@ -33,7 +34,8 @@ class ListFilter:
 
 @dataclass(frozen=True)
 class ListQuery:
-    """What an address asks of a list: values by filter, the order, and in `problems` what it could not mean."""
+    """The query of an address on a list: values by filter, the order, and in `problems` the values that cannot be
+    read."""
 
     rows: RowList
     filters: tuple[ListFilter, ...]
@@ -46,38 +48,43 @@ class ListQuery:
         return any(_is_set(value) for value in self.values.values())
 
     def narrow(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """The rows that every filter leaves."""
-        for one in self.filters:
-            if _is_set(value := self.values[one.name]):
-                rows = one.narrow(rows, value)
+        """Return the rows that every filter leaves."""
+        for list_filter in self.filters:
+            if _is_set(value := self.values[list_filter.name]):
+                rows = list_filter.narrow(rows, value)
         return rows
 
     def narrow_in_order(self, rows: QuerySet[Any]) -> QuerySet[Any]:
-        """The rows that every filter leaves, in the list's order."""
-        return window(self.narrow(rows), self.order, None, backward=False)
+        """Return the rows that every filter leaves, in the list's order."""
+        return select_window(self.narrow(rows), self.order, None, backward=False)
 
     def form(self) -> filter_bar.FilterForm:
-        """The filters as a form above the list, with what it carries on besides."""
-        shown = {one.name: one.field() for one in self.filters if one.field}
+        """Return the filters as a form above the list, with the hidden parameters that it carries on."""
+        form_fields = {one.name: one.field() for one in self.filters if one.field}
         linked = {one.name: self.values[one.name] for one in self.filters if not one.field and one.name != "ids"}
         order = {self.rows.order_parameter: self.order if self.order != self.rows.default_order else ""}
-        return filter_bar.FilterForm(self.values, {**shown, **filter_bar.hidden(linked | order)})
+        return filter_bar.FilterForm(self.values, {**form_fields, **filter_bar.make_hidden_fields(linked | order)})
 
     def linked_chips(self, request: HttpRequest, words: Mapping[str, tuple[str, str]]) -> list[filter_bar.Chip]:
-        """The filters that came with a link. `words` has, by name, what each names and the address of its page."""
+        """Return the chips of filters that came with a link. `words` has, by name, the text of each value and the
+        address of its page."""
         chips = []
-        for one in self.filters:
-            value = self.values[one.name]
-            if one.field or not _is_set(value):
+        for list_filter in self.filters:
+            value = self.values[list_filter.name]
+            if list_filter.field or not _is_set(value):
                 continue
-            said = f"{len(value)} of the list" if one.name == "ids" else str(value)
-            label, page = words.get(one.name, (said, ""))
-            chips.append(filter_bar.Chip(one.label, label, filter_bar.without(request, one.name), page=page))
+            value_text = f"{len(value)} of the list" if list_filter.name == "ids" else str(value)
+            label, page = words.get(list_filter.name, (value_text, ""))
+            chips.append(
+                filter_bar.Chip(
+                    list_filter.label, label, filter_bar.build_url_without(request, list_filter.name), page=page
+                )
+            )
         return chips
 
 
-def list_query(rows: RowList, filters: tuple[ListFilter, ...], query: QueryDict) -> ListQuery:
-    """What an address asks of a list; what cannot be understood is left out and said."""
+def parse_list_query(rows: RowList, filters: tuple[ListFilter, ...], query: QueryDict) -> ListQuery:
+    """Return the list query of an address; values that cannot be read are left out and listed in `problems`."""
     params = Params(query)
     values = {one.name: one.read(params, one.name) for one in filters}
     order = params.choice(rows.order_parameter, rows.orders, rows.default_order)
@@ -85,8 +92,10 @@ def list_query(rows: RowList, filters: tuple[ListFilter, ...], query: QueryDict)
     return ListQuery(rows, filters, values, order, problems)
 
 
-def choice(name: str, label: str, choices: Iterable[Choice], column: str = "", *, first: str = "any") -> ListFilter:
-    """One of a few values of a column."""
+def make_choice_filter(
+    name: str, label: str, choices: Iterable[Choice], column: str = "", *, first: str = "any"
+) -> ListFilter:
+    """Return a filter on one of a few values of a column."""
     pairs = [(one, one) if isinstance(one, str) else one for one in choices]
     allowed = {value for value, _ in pairs}
     return ListFilter(
@@ -94,88 +103,92 @@ def choice(name: str, label: str, choices: Iterable[Choice], column: str = "", *
         label,
         lambda params, key: params.choice(key, allowed),
         lambda rows, value: rows.filter(**{column or name: value}),
-        lambda: filter_bar.select(label, pairs, first=first),
+        lambda: filter_bar.make_select(label, pairs, first=first),
     )
 
 
-def contains(name: str, label: str, column: str) -> ListFilter:
-    """A part of a column's text, searched in as one types; the key / leads there."""
+def make_contains_filter(name: str, label: str, column: str) -> ListFilter:
+    """Return a filter on a part of a column's text, which applies while a person types; the key / focuses its field."""
     return ListFilter(
         name,
         label,
         lambda params, key: params.search_text(key),
         lambda rows, value: rows.filter(**{f"{column}__icontains": value}),
-        lambda: filter_bar.search(label, keyed="Search"),
+        lambda: filter_bar.make_search(label, keyed="Search"),
     )
 
 
-def equals(name: str, label: str, column: str = "", **attrs: Any) -> ListFilter:
-    """A column's whole text."""
+def make_equals_filter(name: str, label: str, column: str = "", **attrs: Any) -> ListFilter:
+    """Return a filter on a column's whole text."""
     return ListFilter(
         name,
         label,
         lambda params, key: params.search_text(key),
         lambda rows, value: rows.filter(**{column or name: value}),
-        lambda: filter_bar.text(label, **attrs),
+        lambda: filter_bar.make_text(label, **attrs),
     )
 
 
-def flag(name: str, label: str, narrow: Callable[[QuerySet[Any]], QuerySet[Any]]) -> ListFilter:
-    """A box to tick."""
+def make_flag_filter(name: str, label: str, narrow: Callable[[QuerySet[Any]], QuerySet[Any]]) -> ListFilter:
+    """Return a filter with a checkbox."""
     return ListFilter(
-        name, label, lambda params, key: params.flag(key), lambda rows, _: narrow(rows), lambda: filter_bar.box(label)
+        name,
+        label,
+        lambda params, key: params.flag(key),
+        lambda rows, _: narrow(rows),
+        lambda: filter_bar.make_checkbox(label),
     )
 
 
-def since(name: str, label: str, column: str) -> ListFilter:
-    """From a day on (UTC)."""
+def make_since_filter(name: str, label: str, column: str) -> ListFilter:
+    """Return a filter on rows from a day on (UTC)."""
     return ListFilter(
         name,
         label,
         lambda params, key: params.day(key),
         lambda rows, day: rows.filter(**{f"{column}__gte": datetime.combine(day, time(), UTC)}),
-        lambda: filter_bar.day(label),
+        lambda: filter_bar.make_day(label),
     )
 
 
-def until(name: str, label: str, column: str) -> ListFilter:
-    """Up to a day, which it includes (UTC)."""
+def make_until_filter(name: str, label: str, column: str) -> ListFilter:
+    """Return a filter on rows up to a day, inclusive (UTC)."""
     return ListFilter(
         name,
         label,
         lambda params, key: params.day(key),
-        lambda rows, day: _until(rows, column, day),
-        lambda: filter_bar.day(label),
+        lambda rows, day: _narrow_until(rows, column, day),
+        lambda: filter_bar.make_day(label),
     )
 
 
-def started_by(user: Any, nobody: str = "the command line") -> ListFilter:
-    """Rows with `created_by`: one's own, or nobody's."""
+def make_started_by_filter(user: Any, nobody: str = "the command line") -> ListFilter:
+    """Return a filter on `created_by`: the user's own rows, or rows without a user."""
     choices = [("mine", "me"), ("nobody", nobody)]
     return ListFilter(
         "by",
         "Started by",
         lambda params, key: params.choice(key, dict(choices)),
         lambda rows, value: rows.filter(created_by=user.pk if value == "mine" else None),
-        lambda: filter_bar.select("Started by", choices, first="anybody"),
+        lambda: filter_bar.make_select("Started by", choices, first="anybody"),
     )
 
 
-def linked(name: str, label: str, column: str, most: int = 200) -> ListFilter:
-    """A column's whole text that only a link names."""
+def make_linked_filter(name: str, label: str, column: str, most: int = 200) -> ListFilter:
+    """Return a filter on a column's whole text that only a link sets."""
     return ListFilter(
         name, label, lambda params, key: params.text(key, most), lambda rows, value: rows.filter(**{column: value})
     )
 
 
-def ticked() -> ListFilter:
-    """Rows that were ticked in the list."""
+def make_ticked_filter() -> ListFilter:
+    """Return a filter on the rows that were ticked in the list."""
     return ListFilter(
         "ids", "Selected", lambda params, key: params.picks(key), lambda rows, keys: rows.filter(pk__in=keys)
     )
 
 
-def _until(rows: QuerySet[Any], column: str, day: date) -> QuerySet[Any]:
+def _narrow_until(rows: QuerySet[Any], column: str, day: date) -> QuerySet[Any]:
     if day == date.max:
         return rows
     return rows.filter(**{f"{column}__lt": datetime.combine(day + timedelta(days=1), time(), UTC)})

@@ -1,4 +1,4 @@
-"""Views that keep a person's saved views and columns, and lead back to the list."""
+"""Views that save a person's views and columns, and redirect to the list."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.lists import services
 from webapp.lists.registry import PAGES
 from webapp.query_params import Params
 
 
-def _back(list_name: str, query: str) -> HttpResponse:
-    """The list with these filters; only a list's own page is led to."""
-    page, kept = reverse(PAGES[services.require_list(list_name).name]), services.kept_query(query)
-    return redirect(f"{page}?{kept}" if kept else page)
+def _redirect_to_list(list_name: str, query: str) -> HttpResponse:
+    """Redirect to the list with these filters, and only to a list's own page."""
+    page, list_query = reverse(PAGES[services.require_list(list_name).name]), services.normalize_query(query)
+    return redirect(f"{page}?{list_query}" if list_query else page)
 
 
-@access("read")
+@require_scope("read")
 @require_POST
-def save(request: HttpRequest, list_name: str) -> HttpResponse:
+def save_view(request: HttpRequest, list_name: str) -> HttpResponse:
     """Save the list's filters and order under a name."""
     params = Params(request.POST)
     query = params.text("query", services.QUERY_CHARS * 2)
@@ -35,24 +35,24 @@ def save(request: HttpRequest, list_name: str) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, f"The view “{view.name}” is saved.")
-    return _back(list_name, query)
+    return _redirect_to_list(list_name, query)
 
 
-@access("read")
+@require_scope("read")
 @require_POST
-def delete(request: HttpRequest, pk: int) -> HttpResponse:
+def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     view = services.delete_view(request.user, pk)
     messages.success(request, f"The view “{view.name}” is deleted.")
-    return _back(view.list_name, "")
+    return _redirect_to_list(view.list_name, "")
 
 
-@access("read")
+@require_scope("read")
 @require_POST
-def columns(request: HttpRequest, list_name: str) -> HttpResponse:
-    """Keep which columns the person sees; `reset` takes those that the list has at first."""
+def choose_columns(request: HttpRequest, list_name: str) -> HttpResponse:
+    """Store the columns that the person sees; `reset` restores the list's default columns."""
     params = Params(request.POST)
     if params.flag("reset"):
         services.reset_columns(request.user, list_name)
     else:
         services.choose_columns(request.user, list_name, params.texts("column", 40))
-    return _back(list_name, params.text("query", services.QUERY_CHARS * 2))
+    return _redirect_to_list(list_name, params.text("query", services.QUERY_CHARS * 2))

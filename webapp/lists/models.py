@@ -10,7 +10,7 @@ from webapp.fields import OrderedJSONField
 
 
 class SavedView(models.Model):
-    """Filters and order of a list under a name, its owner's own or for everybody (`shared`).
+    """Filters and order of a list under a name, visible to its owner or to all users (`shared`).
 
     `list_name` is a `RowList.name`; `query` is the address's query without cursors.
     """
@@ -35,7 +35,7 @@ class SavedView(models.Model):
 
 
 class ColumnChoice(models.Model):
-    """The columns of a list that a person has hidden, or shown where they are hidden at first."""
+    """The columns of a list that a person sees, including columns that are hidden by default."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     list_name = models.CharField(max_length=32)

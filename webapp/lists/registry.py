@@ -10,6 +10,6 @@ PAGES: dict[str, str] = {}
 
 
 def register_list(rows: RowList, page: str) -> None:
-    """Make a list known by its name. `page` is the URL name of its page."""
+    """Register a list under its name. `page` is the URL name of its page."""
     LISTS[rows.name] = rows
     PAGES[rows.name] = page

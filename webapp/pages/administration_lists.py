@@ -1,4 +1,4 @@
-"""Lists of people and of the audit log: their columns and filters."""
+"""Lists of users and of the audit log: their columns and filters."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ ACTIONS = (
 """Suggested in the filter; other apps write others, and any can be typed."""
 STATES = [("active", "active"), ("deactivated", "deactivated")]
 USER_FILTERS = (
-    list_filters.contains("q", "Username", "username"),
-    list_filters.choice("role", "Role", Role.choices),
+    list_filters.make_contains_filter("q", "Username", "username"),
+    list_filters.make_choice_filter("role", "Role", Role.choices),
     ListFilter(
         "state",
         "State",
         lambda params, key: params.choice(key, dict(STATES)),
         lambda rows, value: rows.filter(is_active=value == "active"),
-        lambda: list_filters.filter_bar.select("State", STATES),
+        lambda: list_filters.filter_bar.make_select("State", STATES),
     ),
 )
 
 
-def _by_actor(rows: QuerySet[Any], username: str) -> QuerySet[Any]:
+def _filter_by_actor(rows: QuerySet[Any], username: str) -> QuerySet[Any]:
     return rows.filter(actor=User.objects.filter(username=username).values("pk")[:1])
 
 
-def _on(rows: QuerySet[Any], subject: str) -> QuerySet[Any]:
+def _filter_by_object(rows: QuerySet[Any], subject: str) -> QuerySet[Any]:
     sort, _, key = subject.partition(":")
     return rows.filter(object_type=sort, object_id=key)
 
@@ -77,13 +77,13 @@ AUDIT_FILTERS = (
         "actor",
         "Who",
         lambda params, key: params.search_text(key, 150),
-        _by_actor,
-        lambda: list_filters.filter_bar.search("Username", keyed="Search", maxlength=150),
+        _filter_by_actor,
+        lambda: list_filters.filter_bar.make_search("Username", keyed="Search", maxlength=150),
     ),
-    list_filters.equals("action", "Action", list="actions", maxlength=64),
-    list_filters.since("since", "From", "at"),
-    list_filters.until("until", "To", "at"),
-    ListFilter("on", "On", lambda params, key: params.text(key, 100), _on),
+    list_filters.make_equals_filter("action", "Action", list="actions", maxlength=64),
+    list_filters.make_since_filter("since", "From", "at"),
+    list_filters.make_until_filter("until", "To", "at"),
+    ListFilter("on", "On", lambda params, key: params.text(key, 100), _filter_by_object),
 )
 
 

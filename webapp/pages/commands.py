@@ -1,4 +1,4 @@
-"""Pages and commands that the search offers: the rail's, lists under a filter, and views and queues with a name."""
+"""Pages and commands that the search offers: pages of the rail, filtered lists, and named views and queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_NAMED = 200
 
 @dataclass(frozen=True)
 class Command:
-    """A page by what it is called and for; `label` is a text of anybody where it names a view or a queue."""
+    """A page with its label and purpose; `label` is a text of any user if it names a view or a queue."""
 
     label: str
     note: str
@@ -70,8 +70,8 @@ FILTERED: tuple[tuple[str, str, str], ...] = (
 """Label, URL name and filter of lists that people ask for by what they hold."""
 
 
-def commands_of(user: Any) -> Iterator[Command]:
-    """What a person may open, those of the rail first."""
+def iterate_commands(user: Any) -> Iterator[Command]:
+    """Yield what a person may open, pages of the rail first."""
     scopes = SCOPES.get(getattr(user, "role", ""), frozenset())
     rail = [(label, scope, name, HOLDS.get(key, "page"), f"g {key[0]}") for key, label, name, scope in RAIL]
     entries = [("Home", "read", "pages:home", "page", "g h"), *rail, *((*command, "") for command in COMMANDS)]
@@ -83,8 +83,8 @@ def commands_of(user: Any) -> Iterator[Command]:
     for label, name, query in FILTERED:
         yield Command(label, "list", f"{reverse(name)}?{query}")
     queues = ReviewQueue.objects.filter(is_open=True).order_by("-pk").values_list("pk", "name")[:MOST_NAMED]
-    for pk, named in queues:
-        yield Command(named, "review queue", reverse("review:queue", args=[pk]))
+    for pk, name_of_queue in queues:
+        yield Command(name_of_queue, "review queue", reverse("review:queue", args=[pk]))
     views = SavedView.objects.filter(Q(owner=user.pk) | Q(shared=True), list_name__in=PAGES).order_by("-pk")
     for view in views[:MOST_NAMED]:
         yield Command(view.name, "saved view", f"{reverse(PAGES[view.list_name])}?{view.query}")

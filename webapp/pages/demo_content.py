@@ -1,4 +1,4 @@
-"""What the training demo brought in: many small tasks alike, which counts and statistics leave out unless asked."""
+"""Content of the training demo: many similar small tasks, which counts and statistics leave out by default."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from webapp.database.kept_sql import KeptQuery
 from webapp.environments.models import Environment
 
 
-def without_demo(rows: QuerySet[Any], environment: str = "environment") -> QuerySet[Any]:
-    """Rows that are not of the demo's environments; `environment` is the path to theirs, empty for themselves."""
+def exclude_demo(rows: QuerySet[Any], environment: str = "environment") -> QuerySet[Any]:
+    """Return rows that are not of the demo's environments; `environment` is the path to theirs, empty for
+    environments."""
     path = f"{environment}__source" if environment else "source"
     return rows.exclude(**{path: SOURCE})
 
 
-def only_demo(rows: QuerySet[Any], environment: str = "environment") -> QuerySet[Any]:
-    """The rows that `without_demo` leaves out."""
+def filter_demo(rows: QuerySet[Any], environment: str = "environment") -> QuerySet[Any]:
+    """Return the rows that `exclude_demo` leaves out."""
     path = f"{environment}__source" if environment else "source"
     return rows.filter(**{path: SOURCE})
 
 
 @dataclass(frozen=True)
 class DemoAmounts:
-    """What was left out of counts, and where it is listed."""
+    """Amounts that counts leave out, with the list of the environments."""
 
     environments: int
     tasks: int
@@ -39,8 +40,8 @@ class DemoAmounts:
         return f"{reverse('environments:list')}?{urlencode({'category': CATEGORY})}"
 
 
-def demo_amounts() -> DemoAmounts | None:
-    """The demo's numbers; None where it was not trained here."""
+def find_demo_amounts() -> DemoAmounts | None:
+    """Return the demo's numbers; None if it was not trained here."""
     row = _SUMS.first()
     return DemoAmounts(*row) if row else None
 

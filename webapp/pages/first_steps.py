@@ -1,4 +1,4 @@
-"""First steps of a person: what the README says to try, each ticked by a row that trying it leaves."""
+"""First steps of a person: what the README suggests, each ticked by a row that the step leaves."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from webapp.accounts.access import Scope, may
+from webapp.accounts.access import Scope, has_scope
 from webapp.accounts.models import ApiToken, User
 from webapp.batches.models import Batch, BatchState
 from webapp.database.kept_sql import EXISTS, VALUE, Given, KeptNumbers
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job, JobState
-from webapp.pages.demo_content import without_demo
+from webapp.pages.demo_content import exclude_demo
 from webapp.review.models import ReviewDecision
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Playground, Task
@@ -28,7 +28,7 @@ Rows = Callable[[Any], QuerySet[Any]]
 
 @dataclass(frozen=True)
 class FirstStep:
-    """One step: what to do, in what order it leads on, and whether it was done."""
+    """One step: its label and page, and whether it was done."""
 
     name: str
     label: str
@@ -39,7 +39,7 @@ class FirstStep:
 
 @dataclass(frozen=True)
 class StepOffer:
-    """A step as it is offered: `page` with the number of what `newest` finds, or `otherwise` where nothing is there."""
+    """A step as it is offered: `page` with the number of the row in `newest`, or `otherwise` if there is no row."""
 
     name: str
     label: str
@@ -54,11 +54,11 @@ class StepOffer:
         return reverse(self.page, args=[pk]) if pk else reverse(self.otherwise)
 
 
-def _newest_task(user: Any) -> QuerySet[Any]:
-    return without_demo(Task.objects.order_by("-pk")).values("pk")
+def _newest_tasks(user: Any) -> QuerySet[Any]:
+    return exclude_demo(Task.objects.order_by("-pk")).values("pk")
 
 
-def _jobs_of(user: Any, *kinds: str) -> QuerySet[Job]:
+def _user_jobs(user: Any, *kinds: str) -> QuerySet[Job]:
     return Job.objects.filter(created_by=user, kind__in=kinds)
 
 
@@ -72,7 +72,7 @@ OFFERS = (
         lambda user: User.objects.filter(pk=user, first_replay_at__isnull=False),
         "trajectories:list",
         "trajectories:detail",
-        lambda user: without_demo(Trajectory.objects.order_by("-pk")).values("pk"),
+        lambda user: exclude_demo(Trajectory.objects.order_by("-pk")).values("pk"),
     ),
     StepOffer(
         "tool",
@@ -82,7 +82,7 @@ OFFERS = (
         lambda user: Playground.objects.filter(user=user),
         "environments:list",
         "scenarios:try",
-        lambda user: without_demo(Environment.objects.exclude(current=None).order_by("-pk"), "").values("current"),
+        lambda user: exclude_demo(Environment.objects.exclude(current=None).order_by("-pk"), "").values("current"),
     ),
     StepOffer(
         "decide",
@@ -92,17 +92,17 @@ OFFERS = (
         lambda user: ReviewDecision.objects.filter(user=user),
         "scenarios:tasks",
         "scenarios:task",
-        _newest_task,
+        _newest_tasks,
     ),
     StepOffer(
         "agent",
         "Let an agent attempt a task",
         "Run agent on a task: the reference and the random policy need no model.",
         "synthesise",
-        lambda user: _jobs_of(user, "rollout"),
+        lambda user: _user_jobs(user, "rollout"),
         "scenarios:tasks",
         "scenarios:task",
-        _newest_task,
+        _newest_tasks,
     ),
     StepOffer(
         "batch",
@@ -141,24 +141,24 @@ OFFERS = (
         "Import your own",
         "EnvScaler environments, scenarios, recorded runs and MCP servers.",
         "synthesise",
-        lambda user: _jobs_of(user, *IMPORTS).filter(state=JobState.SUCCEEDED),
+        lambda user: _user_jobs(user, *IMPORTS).filter(state=JobState.SUCCEEDED),
         "pages:import",
     ),
 )
 """In the README's order; a person is offered those that their role may do."""
 
 
-def first_steps(user: Any) -> list[FirstStep]:
-    """The steps for a person, in one query; none once all are done."""
-    offers = tuple(offer for offer in OFFERS if may(user, offer.scope))
-    known = _asked(offers).values(user=user.pk)
+def list_first_steps(user: Any) -> list[FirstStep]:
+    """Return the steps for a person, in one query; none once all are done."""
+    offers = tuple(offer for offer in OFFERS if has_scope(user, offer.scope))
+    step_values = _build_steps_query(offers).values(user=user.pk)
     steps = [
         FirstStep(
             offer.name,
             offer.label,
             offer.hint,
-            offer.url(known.get(f"at_{offer.name}")),
-            known[f"did_{offer.name}"],
+            offer.url(step_values.get(f"at_{offer.name}")),
+            step_values[f"did_{offer.name}"],
         )
         for offer in offers
     ]
@@ -166,13 +166,13 @@ def first_steps(user: Any) -> list[FirstStep]:
 
 
 @lru_cache(maxsize=8)
-def _asked(offers: tuple[StepOffer, ...]) -> KeptNumbers:
-    """Whether each was done, and what it leads to; what a role is offered is asked in one way."""
+def _build_steps_query(offers: tuple[StepOffer, ...]) -> KeptNumbers:
+    """Return the query of whether each step was done, and of the row that it leads to; one for each set of offers."""
     user = Given("user")
 
-    def build() -> dict[str, tuple[str, QuerySet[Any]]]:
+    def build_numbers() -> dict[str, tuple[str, QuerySet[Any]]]:
         did = {f"did_{offer.name}": (EXISTS, offer.done_by(user).order_by().values("pk")[:1]) for offer in offers}
         at = {f"at_{offer.name}": (VALUE, offer.newest(user)[:1]) for offer in offers if offer.newest}
         return did | at
 
-    return KeptNumbers(build)
+    return KeptNumbers(build_numbers)

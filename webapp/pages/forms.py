@@ -75,8 +75,10 @@ ELSEWHERE = (
 
 
 class UploadField(forms.FileField):
-    """A file within the installation's limit, refused with both sizes when it is larger. With `holds` it is refused
-    where it is of trajectories instead."""
+    """A file within the installation's limit, refused with both sizes if it is larger.
+
+    With `holds` it is refused if it contains trajectories instead.
+    """
 
     widget = forms.FileInput
 

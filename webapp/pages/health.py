@@ -18,11 +18,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from synthesis.errors import EnvariumError
-from synthesis.runtime import default_sandbox
-from webapp.accounts.access import access
-from webapp.broker import client
+from synthesis.runtime import get_default_sandbox
+from webapp.accounts.access import require_scope
+from webapp.broker import make_client
 from webapp.celery import REQUIRED_QUEUES
-from webapp.disk import MIB, disk
+from webapp.disk import MIB, get_disk
 from webapp.jobs import presence
 
 PROBE_SECONDS = 2.0
@@ -33,8 +33,8 @@ Answer = dict[str, Any]
 
 
 class HealthProbe:
-    """One question with a time limit. While an answer is still awaited, the question is not asked again:
-    neither a dead server nor many visitors pile up threads."""
+    """One question with a time limit. While an answer is pending, the question is not asked again: neither a dead
+    server nor many visitors accumulate threads."""
 
     def __init__(self, ask: Callable[[], Answer]) -> None:
         self.ask = ask
@@ -49,7 +49,7 @@ class HealthProbe:
             return self._running
 
 
-def postgres() -> Answer:
+def probe_postgres() -> Answer:
     options = {**connection.get_connection_params()}
     for name in ("cursor_factory", "context", "server_side_binding"):
         options.pop(name, None)
@@ -59,35 +59,35 @@ def postgres() -> Answer:
             row = server.execute("show server_version").fetchone()
     except psycopg.Error:
         return {"ok": False, "error": "the database does not answer"}
-    return {"ok": True, "version": str(row[0]) if row else "", "latency_ms": _since(began)}
+    return {"ok": True, "version": str(row[0]) if row else "", "latency_ms": _measure_milliseconds(began)}
 
 
-def broker() -> Answer:
+def probe_broker() -> Answer:
     began = time.perf_counter()
     try:
-        with client(settings.BROKER_URL) as server:
+        with make_client(settings.BROKER_URL) as server:
             server.ping()
     except redis.RedisError:
         return {"ok": False, "error": "the broker does not answer"}
-    return {"ok": True, "latency_ms": _since(began)}
+    return {"ok": True, "latency_ms": _measure_milliseconds(began)}
 
 
-def sandbox() -> Answer:
+def probe_sandbox() -> Answer:
     try:
-        report = default_sandbox().report()
+        report = get_default_sandbox().report()
     except EnvariumError as error:
         return {"ok": False, "mode": "none", "layers": [], "error": str(error)}
     return {"ok": True, "mode": report.mode, "layers": [layer.model_dump() for layer in report.layers]}
 
 
-def workers() -> Answer:
-    """Workers by the part of their name before the host, which is nobody's business."""
+def probe_workers() -> Answer:
+    """Return workers by the part of their name before the host, which must not be public."""
     answer: Answer = {}
     try:
-        seen = presence.workers(settings.BROKER_URL)
+        present_workers = presence.list_workers(settings.BROKER_URL)
     except redis.RedisError:
         return answer
-    for worker in seen:
+    for worker in present_workers:
         kind = name = worker.name.split("@", 1)[0]
         number = 1
         while name in answer:
@@ -103,16 +103,19 @@ def workers() -> Answer:
     return answer
 
 
-PROBES = {name: HealthProbe(ask) for name, ask in (("postgres", postgres), ("broker", broker), ("sandbox", sandbox))}
-WORKERS = HealthProbe(workers)
+PROBES = {
+    name: HealthProbe(ask)
+    for name, ask in (("postgres", probe_postgres), ("broker", probe_broker), ("sandbox", probe_sandbox))
+}
+WORKERS = HealthProbe(probe_workers)
 
 
-def look() -> Answer:
+def check_health() -> Answer:
     """Ask everything at once; at most about `PROBE_SECONDS`."""
     deadline = time.monotonic() + PROBE_SECONDS
     running = {name: probe.begin() for name, probe in PROBES.items()}
     team = WORKERS.begin()
-    parts = {name: _result(future, deadline) for name, future in running.items()}
+    parts = {name: _get_result(future, deadline) for name, future in running.items()}
     try:
         people = team.result(timeout=max(0.0, deadline - time.monotonic()))
     except Late:
@@ -122,7 +125,7 @@ def look() -> Answer:
     down = missing or not all(part["ok"] for part in parts.values())
     unwell = not all(worker["ok"] for worker in people.values()) or parts["sandbox"].get("mode") == "reduced"
     status = "down" if down else "degraded" if unwell else "ok"
-    room = disk()
+    room = get_disk()
     if room.is_short and status == "ok":
         status = "degraded"
     parts["disk"] = {"ok": not room.is_short, "free_mib": room.free // MIB, "reserve_mib": room.reserve // MIB}
@@ -131,21 +134,21 @@ def look() -> Answer:
     return {"status": status, **parts, "workers": people, "missing_queues": missing}
 
 
-def _result(future: Future[Answer], deadline: float) -> Answer:
+def _get_result(future: Future[Answer], deadline: float) -> Answer:
     try:
         return future.result(timeout=max(0.0, deadline - time.monotonic()))
     except Late:
         return {"ok": False, "error": f"no answer within {PROBE_SECONDS:.0f} s"}
 
 
-def _since(began: float) -> float:
+def _measure_milliseconds(began: float) -> float:
     return round((time.perf_counter() - began) * 1000, 2)
 
 
 @require_safe
 @never_cache
-@access("public")
-def healthz(request: HttpRequest) -> JsonResponse:
-    """200 while everything that jobs need is there (`ok`, `degraded`), 503 when it is not (`down`)."""
-    answer = look()
+@require_scope("public")
+def show_health(request: HttpRequest) -> JsonResponse:
+    """Return 200 while everything that jobs need is available (`ok`, `degraded`), 503 otherwise (`down`)."""
+    answer = check_health()
     return JsonResponse(answer, status=503 if answer["status"] == "down" else 200)

@@ -13,19 +13,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import ANNOTATING_ROLES, access, takes_bytes
-from webapp.batches.pages.batch_list import working
+from webapp.accounts.access import ANNOTATING_ROLES, allow_file_bytes, require_scope
+from webapp.batches.pages.batch_list import list_running_batches
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job
 from webapp.pages import queries
-from webapp.pages.demo_content import demo_amounts
-from webapp.pages.first_steps import first_steps
+from webapp.pages.demo_content import find_demo_amounts
+from webapp.pages.first_steps import list_first_steps
 from webapp.pages.forms import DocumentForm, EnvironmentsForm, ServersForm, TrajectoriesForm
 from webapp.pages.next_decision import find_next_decision
-from webapp.pages.services import hide_first_steps, visit
+from webapp.pages.services import hide_first_steps, record_visit
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call
-from webapp.runs.job_list import working as training
+from webapp.rest.api_examples import build_api_call
+from webapp.runs.job_list import list_active_jobs as training
 from webapp.scenarios.human_work import count_human_work
 from webapp.scenarios.services import start_envscaler_import
 from webapp.taxonomy.services import start_document_import, start_mcp_import
@@ -44,27 +44,31 @@ SERVER_FILES = {"servers": "servers.jsonl"}
 DOCUMENT_FILES = {"document": "openapi.yaml"}
 
 
-def at_work() -> dict[str, Any]:
-    """What runs now; `live` while anything does."""
-    rows: dict[str, Any] = {"running": queries.running(), "batches": working(), "training": training()}
+def build_work_context() -> dict[str, Any]:
+    """Return what runs now; `live` while anything does."""
+    rows: dict[str, Any] = {
+        "running": queries.list_running_jobs(),
+        "batches": list_running_batches(),
+        "training": training(),
+    }
     return {**rows, "live": any(rows.values())}
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def home(request: HttpRequest) -> HttpResponse:
+def show_home(request: HttpRequest) -> HttpResponse:
     user: Any = request.user
-    visited, demo, annotates = visit(user), demo_amounts(), user.role in ANNOTATING_ROLES
+    visited, demo, annotates = record_visit(user), find_demo_amounts(), user.role in ANNOTATING_ROLES
     context = {
         "since": visited.before,
-        "steps": [] if visited.steps_hidden else first_steps(request.user),
+        "steps": [] if visited.steps_hidden else list_first_steps(request.user),
         "steps_hidden": visited.steps_hidden,
         "annotates": annotates,
-        "next": find_next_decision(user, queries.worked_queues(user)) if annotates else None,
-        "waiting": queries.waiting(request.user),
-        "waiting_groups": queries.waiting_groups(request.user),
-        **at_work(),
-        "amounts": queries.amounts(demo),
+        "next": find_next_decision(user, queries.list_worked_queues(user)) if annotates else None,
+        "waiting": queries.find_pending_work(request.user),
+        "waiting_groups": queries.list_waiting_groups(request.user),
+        **build_work_context(),
+        "amounts": queries.count_amounts(demo),
         "demo": demo,
         "environments": queries.newest_environments(),
         "themes": queries.newest_themes(),
@@ -74,23 +78,23 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/home.html", context)
 
 
-@access("read")
+@require_scope("read")
 @require_POST
-def first_steps_shown(request: HttpRequest) -> HttpResponse:
-    """Put the first steps away, or show them again."""
+def toggle_first_steps(request: HttpRequest) -> HttpResponse:
+    """Hide the first steps, or show them again."""
     hide_first_steps(request.user, Params(request.POST).flag("hidden"))
     return redirect("pages:home")
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def running(request: HttpRequest) -> HttpResponse:
-    """The part of the home page that says what runs; asked for every two seconds while something does."""
-    return render(request, "pages/running.html", at_work())
+def show_running(request: HttpRequest) -> HttpResponse:
+    """Show the running part of the home page; requested every two seconds while anything runs."""
+    return render(request, "pages/running.html", build_work_context())
 
 
-def start(request: HttpRequest, form: forms.Form) -> Job:
+def start_import(request: HttpRequest, form: forms.Form) -> Job:
     files = form.cleaned_data
     if isinstance(form, ServersForm):
         return start_mcp_import(request.user, files["servers"])
@@ -98,18 +102,18 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
         return start_document_import(request.user, files["document"], files["name"], files["category"], files["kind"])
     if isinstance(form, TrajectoriesForm):
         return start_trajectory_import(request.user, files["trajectories"], frames=files["frames"])
-    wanted = files["frames"]
-    return start_envscaler_import(request.user, files["environments"], files["scenarios"], frames=wanted)
+    frames = files["frames"]
+    return start_envscaler_import(request.user, files["environments"], files["scenarios"], frames=frames)
 
 
 def focus_first_error(form: forms.Form) -> None:
-    """Let the page open at what was refused: it may stand below several other forms."""
+    """Focus the first field with an error: it may be below several other forms."""
     name = next((name for name in form.errors if name in form.fields), next(iter(form.fields)))
     form.fields[name].widget.attrs["autofocus"] = True
 
 
-@takes_bytes(2 * settings.UPLOAD_LIMIT_MIB << 20)
-@access("synthesise")
+@allow_file_bytes(2 * settings.UPLOAD_LIMIT_MIB << 20)
+@require_scope("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_files(request: HttpRequest) -> HttpResponse:
     """Show four forms: environments with their scenarios, trajectories, MCP servers and tool documents; each becomes a
@@ -119,7 +123,7 @@ def import_files(request: HttpRequest) -> HttpResponse:
     form = chosen(request.POST, request.FILES) if chosen else None
     if form is not None and form.is_valid():
         try:
-            job = start(request, form)
+            job = start_import(request, form)
         except InputError as error:
             form.add_error(None, str(error))
         else:
@@ -134,10 +138,10 @@ def import_files(request: HttpRequest) -> HttpResponse:
         "servers_form": form if what == "servers" else ServersForm(),
         "limit": settings.UPLOAD_LIMIT_MIB,
         "human_work": count_human_work(Environment.objects.all()),
-        "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
-        "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
-        "document_call": api_call(request, "POST", "api:import_tool_documents", files=DOCUMENT_FILES),
-        "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),
+        "environments_call": build_api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
+        "trajectories_call": build_api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
+        "document_call": build_api_call(request, "POST", "api:import_tool_documents", files=DOCUMENT_FILES),
+        "servers_call": build_api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),
     }
     refused = request.method == "POST"
     return render(request, "pages/import.html", context, status=422 if refused else 200)

@@ -5,7 +5,7 @@ from django.db import models
 
 
 class Visit(models.Model):
-    """When a person last looked at the home page: `at`, and `before`, the end of the visit before this one."""
+    """Last visit of a person to the home page: `at`, and `before`, the end of the visit before this one."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.CASCADE, related_name="+")
     at = models.DateTimeField()
@@ -15,9 +15,9 @@ class Visit(models.Model):
 
 
 class ThemeLayout(models.Model):
-    """Places of texts on the theme map, kept because they take seconds to work out.
+    """Places of texts on the theme map, stored because they take seconds to compute.
 
-    `key` is the hash of the texts. A row may be deleted at any time: it is worked out again.
+    `key` is the hash of the texts. A row may be deleted at any time: it is computed again.
     """
 
     key = models.CharField(max_length=64, primary_key=True)

@@ -1,4 +1,7 @@
-"""What a person decides or labels next, with how much more waits for them there. Nothing is reserved by looking."""
+"""Next decision or label of a person, with the number of further ones in the same place. Showing it reserves nothing.
+
+Expired holds are released first, as when a person begins: the named item is the one that opens.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webapp.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
-from webapp.labelling.models import Ask, LabelSession, Reservation
-from webapp.review.assignments import votes_of
+from webapp.labelling import reservations
+from webapp.labelling.models import Ask, LabelRound, LabelSession, Reservation
+from webapp.review.assignments import filter_own_votes, release_lapsed
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewKind, ReviewQueue
 
 COUNTED_TO = 1_000
+ROUNDS = 12
+"""Of open labelling rounds, how many are freed of reservations that ended while the page is made."""
 ENDED = (AssignmentState.LAPSED, AssignmentState.RELEASED, AssignmentState.TAKEN)
 """An item that a person had and lost in one of these ways may come to them again."""
 SUBJECTS: dict[str, str] = {ReviewKind.TASK: "task", ReviewKind.TOOL: "tool", ReviewKind.TRAJECTORY: "trajectory__task"}
@@ -36,28 +42,29 @@ class NextDecision:
 
     @property
     def more(self) -> bool:
-        """Whether `left` is where the count ended."""
+        """True if the count ended at `left`."""
         return self.left >= COUNTED_TO
 
 
 def find_next_decision(user: Any, queues: list[Any]) -> NextDecision | None:
-    """Find what `user` goes on with: an item in hand, one sent to them, the first of `queues`, or one to label."""
-    held = _HELD.first(user=user.pk, now=timezone.now())
-    if held is not None:
-        return _in_queue(user, held.item, held.queue, begun=held.shown_at is not None)
-    sent = _SENT.first(user=user.pk)
-    if sent is not None:
-        return _in_queue(user, sent, sent.queue, begun=False)
+    """Find the next item of `user`: one in hand, one sent to them, the first of `queues`, or one to label."""
+    assignment = _HELD.first(user=user.pk, now=timezone.now())
+    if assignment is not None:
+        return _build_queue_decision(user, assignment.item, assignment.queue, begun=assignment.shown_at is not None)
+    sent_item = _SENT.first(user=user.pk)
+    if sent_item is not None:
+        return _build_queue_decision(user, sent_item, sent_item.queue, begun=False)
     for queue in queues:
-        item = _next_of(queue.kind).first(user=user.pk, queue=queue.pk)
+        release_lapsed(queue)
+        item = _build_next_query(queue.kind).first(user=user.pk, queue=queue.pk)
         if item is not None:
-            return _in_queue(user, item, queue, begun=False)
-    return _next_label(user)
+            return _build_queue_decision(user, item, queue, begun=False)
+    return _find_next_label(user)
 
 
-def _in_queue(user: Any, item: QueueItem, queue: ReviewQueue, *, begun: bool) -> NextDecision:
+def _build_queue_decision(user: Any, item: QueueItem, queue: ReviewQueue, *, begun: bool) -> NextDecision:
     subject = item.subject
-    counted = _count_of(queue.kind).values(user=user.pk, queue=queue.pk, now=timezone.now())
+    counted = _build_count_query(queue.kind).values(user=user.pk, queue=queue.pk, now=timezone.now())
     return NextDecision(
         title=getattr(subject, "name", "") or getattr(subject, "title", "") or f"{item.kind} {subject.pk}",
         begun=begun,
@@ -69,38 +76,41 @@ def _in_queue(user: Any, item: QueueItem, queue: ReviewQueue, *, begun: bool) ->
     )
 
 
-def _next_label(user: Any) -> NextDecision | None:
-    held = _RESERVED.first(user=user.pk, now=timezone.now())
-    ask = held.ask if held is not None else _ASKS.first(user=user.pk)
+def _find_next_label(user: Any) -> NextDecision | None:
+    now = timezone.now()
+    reservation = _RESERVED.first(user=user.pk, now=now)
+    for ended_round in () if reservation is not None else _ENDED_ROUNDS.rows(now=now):
+        reservations.lapse_reservations(ended_round)
+    ask = reservation.ask if reservation is not None else _ASKS.first(user=user.pk)
     if ask is None:
         return None
     return NextDecision(
         title=ask.item.name,
-        begun=held is not None,
+        begun=reservation is not None,
         waits_since=ask.round.created_at,
         place=ask.session.name,
         place_url=reverse("labelling:session", args=[ask.session_id]),
         begin_url=reverse("labelling:pull", args=[ask.session_id]),
-        left=_ASK_COUNT.values(user=user.pk, session=ask.session_id)["left"] + (held is not None),
+        left=_ASK_COUNT.values(user=user.pk, session=ask.session_id)["left"] + (reservation is not None),
     )
 
 
 def _free_items(kind: str) -> QuerySet[QueueItem]:
-    """The items of a queue that the person may be given, in the order in which they are."""
+    """Return the items of a queue that the person may be given, in their order."""
     user: Any = Given("user")
-    had = Assignment.objects.filter(item=OuterRef("pk"), user=user).exclude(state__in=ENDED)
+    had_assignments = Assignment.objects.filter(item=OuterRef("pk"), user=user).exclude(state__in=ENDED)
     rows = QueueItem.objects.filter(queue=Given("queue"), state=ReviewItemState.OPEN, free__gt=0, gold__isnull=True)
     rows = rows.filter(Q(assignee__isnull=True) | Q(assignee=user))
-    return rows.exclude(Exists(had)).exclude(Exists(votes_of(user, kind))).order_by("-rank", "id")
+    return rows.exclude(Exists(had_assignments)).exclude(Exists(filter_own_votes(user, kind))).order_by("-rank", "id")
 
 
 @cache
-def _next_of(kind: str) -> KeptQuery[QueueItem]:
+def _build_next_query(kind: str) -> KeptQuery[QueueItem]:
     return KeptQuery(lambda: _free_items(kind).select_related(SUBJECTS[kind])[:1])
 
 
 @cache
-def _count_of(kind: str) -> KeptNumbers:
+def _build_count_query(kind: str) -> KeptNumbers:
     return KeptNumbers(
         lambda: {
             "free": (COUNTED, _free_items(kind).order_by().values("pk")[:COUNTED_TO]),
@@ -110,7 +120,7 @@ def _count_of(kind: str) -> KeptNumbers:
 
 
 def _held_items() -> QuerySet[Assignment]:
-    """What the person holds and can still decide on, the one that they saw last first."""
+    """Return what the person holds and can still decide on, the last shown one first."""
     rows = Assignment.objects.filter(user=Given("user"), state=AssignmentState.HELD, expires_at__gt=Given("now"))
     rows = rows.filter(queue__is_open=True, item__state=ReviewItemState.OPEN)
     return rows.order_by(F("shown_at").desc(nulls_last=True), "id")
@@ -136,14 +146,21 @@ _RESERVED = KeptQuery[Reservation](
     )
 )
 
+_ENDED_ROUNDS = KeptQuery[LabelRound](
+    lambda: LabelRound.objects.filter(
+        is_open=True,
+        pk__in=Reservation.objects.filter(state=AssignmentState.HELD, expires_at__lt=Given("now")).values("round"),
+    ).order_by("id")[:ROUNDS]
+)
+
 
 def _free_asks() -> QuerySet[Ask]:
-    """The items of open rounds that the person may label and has not had."""
+    """Return the items of open rounds that the person may label and has not had."""
     user: Any = Given("user")
-    had = Reservation.objects.filter(ask=OuterRef("pk"), user=user)
-    had = had.exclude(state__in=(AssignmentState.LAPSED, AssignmentState.RELEASED))
+    had_reservations = Reservation.objects.filter(ask=OuterRef("pk"), user=user)
+    had_reservations = had_reservations.exclude(state__in=(AssignmentState.LAPSED, AssignmentState.RELEASED))
     members = LabelSession.members.through.objects.filter(labelsession=OuterRef("session"))
-    rows = Ask.objects.filter(round__is_open=True, free__gt=0).exclude(Exists(had))
+    rows = Ask.objects.filter(round__is_open=True, free__gt=0).exclude(Exists(had_reservations))
     return rows.filter(~Exists(members) | Exists(members.filter(user=user)))
 
 

@@ -1,5 +1,5 @@
-"""What the home page says: what waits for a person, what runs, what changed. At the price of a glance: no table is
-counted to its end, every list is short and comes from an index."""
+"""Queries of the home page: what waits for a person, what runs, what changed. They are cheap: counts are bounded, and
+every list is short and comes from an index."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from django.urls import reverse
 from django.utils import timezone
 
 from training.examples.records import SOURCE
-from webapp.accounts.access import may
+from webapp.accounts.access import has_scope
 from webapp.batches.engine.lane_jobs import KIND as BATCH
 from webapp.batches.models import Batch
-from webapp.batches.pages.batch_list import standing_still
+from webapp.batches.pages.batch_list import list_stopped_batches
 from webapp.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
-from webapp.pages.demo_content import DemoAmounts, without_demo
-from webapp.review.assignments import works
+from webapp.pages.demo_content import DemoAmounts, exclude_demo
+from webapp.review.assignments import is_among_workers
 from webapp.review.models import ReviewQueue
-from webapp.review.queues import waiting_for
-from webapp.runs.job_list import standing_still as training_still
+from webapp.review.queues import filter_sent_items
+from webapp.runs.job_list import list_stopped_jobs as training_still
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Audit, Task
 from webapp.taxonomy.models import Theme
-from webapp.taxonomy.queries import totals
-from webapp.trajectories.failure_reason import tell_reasons
+from webapp.taxonomy.queries import sum_totals
+from webapp.trajectories.failure_reason import attach_reasons
 from webapp.trajectories.models import Trajectory
 
 COUNTED_TO = 1_000
@@ -60,21 +60,21 @@ class LinkedTotal:
     value: int
 
 
-def amounts(demo: DemoAmounts | None) -> list[LinkedTotal]:
-    """How many there are of each, without the training demo's: few are counted, many are what the tree's roll-ups add
-    up to."""
+def count_amounts(demo: DemoAmounts | None) -> list[LinkedTotal]:
+    """Return the number of each kind, without the training demo's: few are counted, many are summed from the tree's
+    roll-ups."""
     counted = _AMOUNTS.values()
-    rolled = totals() if max(counted.values()) >= COUNTED_TO else {}
+    rolled_up = sum_totals() if max(counted.values()) >= COUNTED_TO else {}
 
-    def amount(label: str) -> int:
+    def get_amount(label: str) -> int:
         number: int = counted[label]
-        return number if number < COUNTED_TO else max(rolled.get(label, 0) - getattr(demo, label, 0), number)
+        return number if number < COUNTED_TO else max(rolled_up.get(label, 0) - getattr(demo, label, 0), number)
 
-    def url(label: str, name: str) -> str:
+    def build_url(label: str, name: str) -> str:
         apart = f"?{urlencode({'leave_out': SOURCE})}" if getattr(demo, label, 0) else ""
         return f"{reverse(name)}{apart}"
 
-    return [LinkedTotal(label, url(label, name), amount(label)) for label, name in LISTS.items()]
+    return [LinkedTotal(label, build_url(label, name), get_amount(label)) for label, name in LISTS.items()]
 
 
 LISTS = {
@@ -85,24 +85,24 @@ LISTS = {
 }
 
 
-def _bounded(rows: QuerySet[Any]) -> tuple[str, QuerySet[Any]]:
-    """A count that ends at a thousand."""
+def _limit_count(rows: QuerySet[Any]) -> tuple[str, QuerySet[Any]]:
+    """Return a count that ends at a thousand."""
     return COUNTED, rows.order_by().values("pk")[:COUNTED_TO]
 
 
 _AMOUNTS = KeptNumbers(
     lambda: {
-        "themes": _bounded(Theme.objects.all()),
-        "environments": _bounded(without_demo(Environment.objects.all(), "")),
-        "tasks": _bounded(without_demo(Task.objects.all())),
-        "trajectories": _bounded(without_demo(Trajectory.objects.all())),
+        "themes": _limit_count(Theme.objects.all()),
+        "environments": _limit_count(exclude_demo(Environment.objects.all(), "")),
+        "tasks": _limit_count(exclude_demo(Task.objects.all())),
+        "trajectories": _limit_count(exclude_demo(Trajectory.objects.all())),
     }
 )
 
 
 @dataclass(frozen=True)
 class PendingWork:
-    """What only a person can move on. Lists of rows that the home page links, each empty where nothing waits."""
+    """Work that only a person can continue. Lists of rows that the home page links, each empty if nothing waits."""
 
     failed: list[Job]
     batches: list[Batch]
@@ -117,13 +117,13 @@ class PendingWork:
 
     @property
     def nothing(self) -> bool:
-        own = self.failed or self.batches or self.training or self.left_out
-        return not (own or self.others_failed or self.red or self.paying)
+        own_work = self.failed or self.batches or self.training or self.left_out
+        return not (own_work or self.others_failed or self.red or self.paying)
 
 
 @dataclass(frozen=True)
 class WaitingGroup:
-    """Things of one kind that wait: how many (`more`: at least that many), and where they are listed."""
+    """Waiting things of one kind: their number (`more`: at least that many), and the URL of their list."""
 
     label: str
     number: int
@@ -131,9 +131,9 @@ class WaitingGroup:
     more: bool = False
 
 
-def waiting_groups(user: Any) -> list[WaitingGroup]:
-    """What waits, by kind, each with its count up to a thousand; kinds of which nothing waits are left out."""
-    tasks, jobs, reviews = reverse("scenarios:tasks"), reverse("jobs:list"), may(user, "review")
+def list_waiting_groups(user: Any) -> list[WaitingGroup]:
+    """Return what waits, by kind, each with its count up to a thousand; empty kinds are left out."""
+    tasks, jobs, reviews = reverse("scenarios:tasks"), reverse("jobs:list"), has_scope(user, "review")
     addresses = {
         "red audits": f"{tasks}?audit=red",
         "tasks that pay for doing nothing": f"{tasks}?low={PAYS}&audit=none&sort=-do_nothing",
@@ -141,55 +141,55 @@ def waiting_groups(user: Any) -> list[WaitingGroup]:
         "failed jobs of yours": f"{jobs}?state=failed&by=mine",
         SENT: reverse("review:queues"),
     }
-    counted = _waiting_numbers(reviews).values(user=user.pk, since=timezone.now() - WAITS_FOR)
+    counted = _build_waiting_query(reviews).values(user=user.pk, since=timezone.now() - WAITS_FOR)
     groups = {
         label: WaitingGroup(label, number, addresses[label], label != SENT and number >= COUNTED_TO)
         for label, number in counted.items()
         if number
     }
-    sent = [groups.pop(SENT)] if SENT in groups else []
-    return [*sent, *(queues_to_work(user) if reviews else []), *groups.values()]
+    sent_groups = [groups.pop(SENT)] if SENT in groups else []
+    return [*sent_groups, *(list_queue_groups(user) if reviews else []), *groups.values()]
 
 
 SENT = "sent to you to decide"
 
 
 @cache
-def _waiting_numbers(reviews: bool) -> KeptNumbers:
-    """What is counted for who may review, or may not."""
+def _build_waiting_query(reviews: bool) -> KeptNumbers:
+    """Return the counts for a person who may review, or may not."""
 
-    def build() -> dict[str, tuple[str, QuerySet[Any]]]:
+    def build_numbers() -> dict[str, tuple[str, QuerySet[Any]]]:
         user: Any = Given("user")
         failed = Job.objects.filter(created_by=user, state=JobState.FAILED, created_at__gte=Given("since"))
         if not reviews:
-            return {"failed jobs of yours": _bounded(failed)}
+            return {"failed jobs of yours": _limit_count(failed)}
         paying = Task.objects.filter(do_nothing__gte=PAYS, audit_state="")
         return {
-            "red audits": _bounded(without_demo(Task.objects.filter(audit_state="red"))),
-            "tasks that pay for doing nothing": _bounded(without_demo(paying)),
-            "stale audits": _bounded(without_demo(Task.objects.filter(audit_state="stale"))),
-            "failed jobs of yours": _bounded(failed),
-            SENT: _bounded(waiting_for(user)),
+            "red audits": _limit_count(exclude_demo(Task.objects.filter(audit_state="red"))),
+            "tasks that pay for doing nothing": _limit_count(exclude_demo(paying)),
+            "stale audits": _limit_count(exclude_demo(Task.objects.filter(audit_state="stale"))),
+            "failed jobs of yours": _limit_count(failed),
+            SENT: _limit_count(filter_sent_items(user)),
         }
 
-    return KeptNumbers(build)
+    return KeptNumbers(build_numbers)
 
 
-def queues_to_work(user: Any) -> list[WaitingGroup]:
-    """The queues that a person works and that have open items, each with how many."""
+def list_queue_groups(user: Any) -> list[WaitingGroup]:
+    """Return the queues of a person that have open items, each with their number."""
     return [
         WaitingGroup(
             f"to decide in {queue.name}",
             queue.item_count - queue.closed_count,
             reverse("review:queue", args=[queue.pk]),
         )
-        for queue in worked_queues(user)
+        for queue in list_worked_queues(user)
     ]
 
 
-def worked_queues(user: Any) -> list[Any]:
-    """Open queues with open items among whose people `user` is, by name."""
-    return [queue for queue in _QUEUES.rows() if works(user, queue.roles, queue.people)]
+def list_worked_queues(user: Any) -> list[Any]:
+    """Return open queues with open items in which `user` works, by name."""
+    return [queue for queue in _QUEUES.rows() if is_among_workers(user, queue.roles, queue.people)]
 
 
 _QUEUES = KeptQuery[Any](
@@ -202,28 +202,29 @@ _QUEUES = KeptQuery[Any](
 )
 
 
-def waiting(user: Any) -> PendingWork:
-    """By role: a person's own jobs; faulty tasks for who may review; everybody's failed jobs for who runs workers."""
-    since, reviews = timezone.now() - WAITS_FOR, may(user, "review")
+def find_pending_work(user: Any) -> PendingWork:
+    """Return pending work by role: own jobs for all; faulty tasks for reviewers; failed jobs of others for operators of
+    workers."""
+    since, reviews = timezone.now() - WAITS_FOR, has_scope(user, "review")
     return PendingWork(
         failed=_FAILED.rows(user=user.pk, since=since),
-        batches=standing_still(user, since),
+        batches=list_stopped_batches(user, since),
         training=training_still(user, since),
         left_out=[job for job in _IMPORTED.rows(user=user.pk, since=since) if job.left_out][:WAITING],
-        others_failed=others_failed(user) if may(user, "worker") else [],
+        others_failed=list_others_failed_jobs(user) if has_scope(user, "worker") else [],
         red=_RED.rows() if reviews else [],
         paying=_PAYING.rows() if reviews else [],
     )
 
 
-def _jobs_of_theirs() -> QuerySet[Job]:
+def _user_jobs() -> QuerySet[Job]:
     return Job.objects.filter(created_by=Given("user"), created_at__gte=Given("since")).order_by("-id")
 
 
-_FAILED = KeptQuery[Job](lambda: _jobs_of_theirs().filter(state=JobState.FAILED).only("title", "finished_at")[:WAITING])
+_FAILED = KeptQuery[Job](lambda: _user_jobs().filter(state=JobState.FAILED).only("title", "finished_at")[:WAITING])
 _IMPORTED = KeptQuery[Any](
     lambda: (
-        _jobs_of_theirs()
+        _user_jobs()
         .filter(state=JobState.SUCCEEDED, kind__startswith="import_")
         .annotate(left_out=RawSQL(LEFT_OUT, (), output_field=IntegerField()))
         .defer(*HEAVY)[: WAITING * 2]
@@ -231,7 +232,7 @@ _IMPORTED = KeptQuery[Any](
 )
 _RED = KeptQuery[Task](
     lambda: (
-        without_demo(Task.objects.filter(audit_state="red"))
+        exclude_demo(Task.objects.filter(audit_state="red"))
         .select_related("environment")
         .only("title", "environment__name")
         .order_by("-id")[:WAITING]
@@ -240,7 +241,7 @@ _RED = KeptQuery[Task](
 """The newest tasks whose audit found a fault."""
 _PAYING = KeptQuery[Task](
     lambda: (
-        without_demo(Task.objects.filter(do_nothing__gte=PAYS, audit_state=""))
+        exclude_demo(Task.objects.filter(do_nothing__gte=PAYS, audit_state=""))
         .select_related("environment")
         .only("title", "do_nothing", "environment__name")
         .order_by(F("do_nothing").desc(nulls_last=True), "-id")[:WAITING]
@@ -249,8 +250,8 @@ _PAYING = KeptQuery[Task](
 """The tasks that give most for doing nothing, and that no audit has looked at."""
 
 
-def others_failed(user: Any) -> list[Job]:
-    """Failed jobs of other people among the newest of all."""
+def list_others_failed_jobs(user: Any) -> list[Job]:
+    """Return failed jobs of other people among the newest of all."""
     newest = _NEWEST_JOBS.rows()
     return [job for job in newest if job.state == JobState.FAILED and job.created_by_id != user.pk][:WAITING]
 
@@ -260,8 +261,8 @@ _NEWEST_JOBS = KeptQuery[Job](
 )
 
 
-def running() -> list[Job]:
-    """Jobs that are not done. Those of batches are their batches' own affair: `listing.working` has these."""
+def list_running_jobs() -> list[Job]:
+    """Return open jobs. Those of batches are left out: `listing.working` has these."""
     return _RUNNING.rows()
 
 
@@ -285,9 +286,9 @@ def newest_audits() -> list[Audit]:
 
 
 def newest_trajectories() -> list[Trajectory]:
-    """The newest ones, each with its reason where it failed."""
+    """Return the newest trajectories, each with the reason if it failed."""
     rows = _TRAJECTORIES.rows()
-    tell_reasons(rows)
+    attach_reasons(rows)
     return rows
 
 
@@ -304,21 +305,21 @@ _THEMES = KeptQuery[Theme](
 )
 _AUDITS = KeptQuery[Audit](
     lambda: (
-        without_demo(Audit.objects.select_related("revision__task"), "revision__task__environment")
+        exclude_demo(Audit.objects.select_related("revision__task"), "revision__task__environment")
         .only("state", "created_at", "revision__task__title")
         .order_by("-id")[:NEWEST]
     )
 )
 _TRAJECTORIES = KeptQuery[Trajectory](
     lambda: (
-        without_demo(Trajectory.objects.select_related("task"))
+        exclude_demo(Trajectory.objects.select_related("task"))
         .only("environment", "outcome", "live", "reward", "policy", "step_count", "created_at", "replay", "task__title")
         .order_by("-id")[:NEWEST]
     )
 )
 _ENVIRONMENTS = KeptQuery[Environment](
     lambda: (
-        without_demo(Environment.objects.all(), "")
+        exclude_demo(Environment.objects.all(), "")
         .only("name", "tool_count", "finding_count", "task_count", "created_at")
         .order_by("-id")[:NEWEST]
     )

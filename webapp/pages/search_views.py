@@ -7,20 +7,20 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.htmx import wants_fragment
-from webapp.pages.search import KINDS, TEXT_CHARS, read_query, search
+from webapp.pages.search import KINDS, TEXT_CHARS, parse_query, search_all
 from webapp.query_params import Params
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def results(request: HttpRequest) -> HttpResponse:
-    """What was found; of one kind where `?kind=` names it."""
+def show_results(request: HttpRequest) -> HttpResponse:
+    """Show the hits; of one kind if `?kind=` names it."""
     params = Params(request.GET)
-    query, kind = read_query(params.search_text("q", TEXT_CHARS), request.user), params.choice("kind", KINDS)
-    groups = search(query, kind)
+    query, kind = parse_query(params.search_text("q", TEXT_CHARS), request.user), params.choice("kind", KINDS)
+    groups = search_all(query, kind)
     context = {
         "query": query,
         "kind": kind,

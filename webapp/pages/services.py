@@ -1,4 +1,4 @@
-"""Writes of the pages above all apps: when a person was here, and what they have put away."""
+"""Writes of the pages above all apps: the visits of a person, and what they have hidden."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ VISIT_ENDS_AFTER = timedelta(minutes=30)
 WRITTEN_EVERY = timedelta(minutes=1)
 
 
-def visit(user: Any) -> Visit:
-    """Note that `user` looks at the home page; `before` of what comes back is the end of the visit before this one.
+def record_visit(user: Any) -> Visit:
+    """Record that `user` sees the home page; `before` of the result is the end of the visit before this one.
 
-    Looks less than `VISIT_ENDS_AFTER` apart are one visit, so that what is new stays marked while a person works.
+    Requests less than `VISIT_ENDS_AFTER` apart are one visit, so that what is new remains marked while a person works.
     """
     now = timezone.now()
     row, new = Visit.objects.get_or_create(user=user, defaults={"at": now})
@@ -31,7 +31,7 @@ def visit(user: Any) -> Visit:
 
 
 def hide_first_steps(user: Any, hidden: bool) -> None:
-    """Put a person's first steps away, or show them again."""
+    """Hide a person's first steps, or show them again."""
     Visit.objects.update_or_create(
         user=user, defaults={"steps_hidden": hidden}, create_defaults={"steps_hidden": hidden, "at": timezone.now()}
     )

@@ -1,4 +1,4 @@
-"""Example calls of the API for a form or list: shell and Python, with the token left to the environment."""
+"""Example calls of the API for a form or list, in shell and Python; the token comes from an environment variable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ApiExample:
     python: str
 
 
-def api_call(
+def build_api_call(
     request: HttpRequest,
     method: str,
     name: str,
@@ -37,23 +37,28 @@ def api_call(
     body: Any = None,
     files: dict[str, str] | None = None,
 ) -> ApiExample:
-    """The call of the operation `api:...` with these values.
+    """Return the example call of the operation `api:...` with these values.
 
-    `query` loses what is empty; `body` is sent as JSON; `files` maps field to the name of a file beside the caller.
+    Empty values of `query` are left out; `body` is sent as JSON; `files` maps a field to the name of a local file.
     """
-    kept = {key: value for key, value in (query or {}).items() if value not in (None, "")}
-    url = request.build_absolute_uri(reverse(name, args=args)) + (f"?{urlencode(kept)}" if kept else "")
-    return ApiExample(method, url, curl(method, url, body, files or {}), python(method, url, body, files or {}))
+    filled = {key: value for key, value in (query or {}).items() if value not in (None, "")}
+    url = request.build_absolute_uri(reverse(name, args=args)) + (f"?{urlencode(filled)}" if filled else "")
+    return ApiExample(
+        method,
+        url,
+        format_curl_call(method, url, body, files or {}),
+        format_python_call(method, url, body, files or {}),
+    )
 
 
-def list_call(request: HttpRequest, name: str, query: type[BaseModel]) -> ApiExample:
-    """The call that gives this page's list: the page's filters have the names of the operation's parameters."""
-    kept = {key: request.GET.get(key) for key in query.model_fields if key not in ("limit", "cursor")}
-    return api_call(request, "GET", name, query=kept)
+def build_list_call(request: HttpRequest, name: str, query: type[BaseModel]) -> ApiExample:
+    """Return the example call of this page's list: its filters have the names of the operation's parameters."""
+    parameters = {key: request.GET.get(key) for key in query.model_fields if key not in ("limit", "cursor")}
+    return build_api_call(request, "GET", name, query=parameters)
 
 
-def curl(method: str, url: str, body: Any, files: dict[str, str], *, bound: bool = False) -> str:
-    """A call in the shell; a `bound` one says which state of the object it is for."""
+def format_curl_call(method: str, url: str, body: Any, files: dict[str, str], *, bound: bool = False) -> str:
+    """Return a call in the shell; a `bound` one sends `If-Match` with the ETag of the object."""
     lines = [f"curl --fail-with-body {shlex.quote(url)}", f'-H "Authorization: Bearer ${TOKEN}"']
     if method != "GET" and not (body is not None or files):
         lines.insert(1, f"-X {method}")
@@ -69,8 +74,8 @@ def curl(method: str, url: str, body: Any, files: dict[str, str], *, bound: bool
     return " \\\n  ".join(lines)
 
 
-def python(method: str, url: str, body: Any, files: dict[str, str]) -> str:
-    """A call in Python with httpx, which uploads files too."""
+def format_python_call(method: str, url: str, body: Any, files: dict[str, str]) -> str:
+    """Return a call in Python with httpx, which uploads files too."""
     lines = ["import os", *(["import uuid"] if method == "POST" else []), "", "import httpx", ""]
     lines.append(f'headers = {{"Authorization": f"Bearer {{os.environ[{TOKEN!r}]}}"}}')
     if method == "POST":

@@ -20,24 +20,26 @@ SAFE = {"GET", "HEAD", "OPTIONS"}
 
 @dataclass(frozen=True)
 class Caller:
-    """Who acts, and with which scopes: never more than the person's role has now."""
+    """The user of a request and its scopes: never more than the user's role grants now."""
 
     user: User
     scopes: frozenset[str]
     token: ApiToken | None = None
 
 
-def caller_of(request: HttpRequest) -> Caller:
-    """Who sent this request; looked up once. Raises `Problem` (401, 403 without CSRF token)."""
+def get_caller(request: HttpRequest) -> Caller:
+    """Return the caller of this request, looked up once. Raises `Problem` (401, 403 without CSRF token)."""
     caller: Caller | None = getattr(request, "caller", None)
     if caller is None:
-        caller = _by_token(request) if "Authorization" in request.headers else _by_session(request)
+        caller = (
+            _authenticate_by_token(request) if "Authorization" in request.headers else _authenticate_by_session(request)
+        )
         request.caller = caller  # type: ignore[attr-defined]
         request.user = caller.user
     return caller
 
 
-def _by_token(request: HttpRequest) -> Caller:
+def _authenticate_by_token(request: HttpRequest) -> Caller:
     kind, _, text = request.headers["Authorization"].partition(" ")
     if kind.lower() != "bearer":
         raise Problem(401, "Send `Authorization: Bearer <token>`.", headers=CHALLENGE)
@@ -45,12 +47,12 @@ def _by_token(request: HttpRequest) -> Caller:
     if isinstance(token, tokens.Refusal):
         refused = {"WWW-Authenticate": f'{CHALLENGE["WWW-Authenticate"]}, error="invalid_token"'}
         raise Problem(401, token.reason, code="invalid_token", headers=refused)
-    tokens.note_use(token)
-    origin.via_token(str(token))
-    return Caller(token.user, tokens.granted(token), token)
+    tokens.note_token_use(token)
+    origin.set_token_origin(str(token))
+    return Caller(token.user, tokens.list_granted_scopes(token), token)
 
 
-def _by_session(request: HttpRequest) -> Caller:
+def _authenticate_by_session(request: HttpRequest) -> Caller:
     user = request.user
     if not isinstance(user, User) or not user.is_active:
         raise Problem(401, "Send `Authorization: Bearer <token>`, or sign in.", headers=CHALLENGE)
@@ -60,9 +62,9 @@ def _by_session(request: HttpRequest) -> Caller:
 
 
 class Needs:
-    """The access rule of one operation: `@router.get(..., auth=needs("read"))`. The route test looks for it.
+    """The access rule of one operation, which its decorator gets as `auth`. The route test looks for it.
 
-    `counted` is the brake that its requests by token come under.
+    `counted` is the rate limit that its requests by token count under.
     """
 
     def __init__(self, scope: Scope, counted: limits.Kind = "api") -> None:
@@ -71,27 +73,27 @@ class Needs:
     def __call__(self, request: HttpRequest) -> Any:
         if self.scope == "public":
             return True
-        caller = caller_of(request)
+        caller = get_caller(request)
         allowed = self.scope in caller.scopes
-        # Who may not do it has no share in what is kept free for workers.
-        _count(request, caller, self.counted if allowed else "api")
+        # A caller without the scope counts under the general limit, so that the workers' own limit stays free.
+        _count_request(request, caller, self.counted if allowed else "api")
         if not allowed:
             who = "this token" if caller.token else f"the role {caller.user.role}"
             raise Problem(403, f"This needs the scope {self.scope}, which {who} does not have. Nothing was changed.")
         return caller
 
 
-def _count(request: HttpRequest, caller: Caller, kind: limits.Kind) -> None:
-    """Once a request, also where its rule is asked twice. Raises `Problem` (429)."""
+def _count_request(request: HttpRequest, caller: Caller, kind: limits.Kind) -> None:
+    """Count a request once, even if its rule is checked twice. Raises `Problem` (429)."""
     if caller.token is not None and not getattr(request, "was_counted", False):
-        limits.count(caller.token, kind)
+        limits.count_request(caller.token, kind)
         request.was_counted = True  # type: ignore[attr-defined]
 
 
-def needs(scope: Scope, counted: limits.Kind = "api") -> Needs:
+def require_scope(scope: Scope, counted: limits.Kind = "api") -> Needs:
     return Needs(scope, counted)
 
 
-def person(request: HttpRequest) -> User:
-    """The person an operation acts for; only behind a rule other than `public`."""
-    return caller_of(request).user
+def get_acting_user(request: HttpRequest) -> User:
+    """Return the user that an operation acts for; only behind a rule other than `public`."""
+    return get_caller(request).user

@@ -1,4 +1,5 @@
-"""Bounds of request bodies, looked at before a byte is kept: little from strangers, of others what a route takes."""
+"""Limits of request bodies, checked before a byte is stored: small for unauthenticated senders, else those of the
+route."""
 
 from __future__ import annotations
 
@@ -27,28 +28,28 @@ FORM = 1 << 20
 TOO_LARGE = "This request is larger than this address takes from you"
 
 
-def most_of(path: str, method: str, headers: Mapping[bytes, bytes]) -> int:
-    """How many bytes of a body are taken for this path from who sent these headers. Asks the database."""
-    route = _route(path, method)
-    scopes = _scopes(headers)
+def get_body_limit(path: str, method: str, headers: Mapping[bytes, bytes]) -> int:
+    """Return the most bytes of a body that this path takes from the sender of these headers. Queries the database."""
+    route = _find_route_limit(path, method)
+    scopes = _get_sender_scopes(headers)
     if route is None or not scopes:
         return STRANGERS
     scope, most = route
     return most if scope in scopes else STRANGERS
 
 
-def refusal(size: int, most: int) -> Problem | None:
-    """Why a body of so many bytes is not taken; None where it is. A disk that is nearly full takes no large one."""
+def find_size_problem(size: int, most: int) -> Problem | None:
+    """Return the problem of a body of so many bytes; None if it is taken. A nearly full disk takes no large body."""
     if size > most:
         who = "without a token or session that may send more" if most == STRANGERS else "here"
-        return Problem(413, f"{TOO_LARGE}: {_told(most)} {who}.")
+        return Problem(413, f"{TOO_LARGE}: {_format_limit(most)} {who}.")
     if size > settings.FILE_UPLOAD_MAX_MEMORY_SIZE and not has_room(size):
         return Problem(503, NO_ROOM, headers={"Retry-After": "60"})
     return None
 
 
-def _route(path: str, method: str) -> tuple[str, int] | None:
-    """Scope and bytes of what answers a path."""
+def _find_route_limit(path: str, method: str) -> tuple[str, int] | None:
+    """Return the scope and the byte limit of the view of a path; None if there is none."""
     try:
         view = resolve(path).func
     except Http404:
@@ -63,10 +64,10 @@ def _route(path: str, method: str) -> tuple[str, int] | None:
     operation = next((one for one in owner.operations if method in one.methods), None)
     rules = operation.auth_callbacks if operation else []
     scopes = [rule.scope for rule in rules if isinstance(rule, Needs)]
-    return (scopes[0], _bytes_of(operation)) if operation and scopes else None
+    return (scopes[0], _compute_operation_limit(operation)) if operation and scopes else None
 
 
-def _bytes_of(operation: Operation) -> int:
+def _compute_operation_limit(operation: Operation) -> int:
     files = sum(len(model.model_fields) for model in operation.models if issubclass(model, FileModel))
     content = (operation.openapi_extra or {}).get("requestBody", {}).get("content", {})
     if files or "application/gzip" in content:
@@ -74,12 +75,12 @@ def _bytes_of(operation: Operation) -> int:
     return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE) + FORM
 
 
-def _scopes(headers: Mapping[bytes, bytes]) -> frozenset[str]:
-    """What the sender of these headers may do; nothing where nobody is known by them."""
-    given = headers.get(b"authorization", b"").decode("latin-1")
-    if given:
-        token = tokens.find_token(given.partition(" ")[2].strip())
-        return frozenset() if isinstance(token, tokens.Refusal) else tokens.granted(token)
+def _get_sender_scopes(headers: Mapping[bytes, bytes]) -> frozenset[str]:
+    """Return the scopes of the sender of these headers; empty if the headers identify no user."""
+    credentials = headers.get(b"authorization", b"").decode("latin-1")
+    if credentials:
+        token = tokens.find_token(credentials.partition(" ")[2].strip())
+        return frozenset() if isinstance(token, tokens.Refusal) else tokens.list_granted_scopes(token)
     key = parse_cookie(headers.get(b"cookie", b"").decode("latin-1")).get(settings.SESSION_COOKIE_NAME)
     if not key:
         return frozenset()
@@ -89,5 +90,5 @@ def _scopes(headers: Mapping[bytes, bytes]) -> frozenset[str]:
     return SCOPES.get(user.role, frozenset()) if user.is_authenticated and user.is_active else frozenset()
 
 
-def _told(most: int) -> str:
+def _format_limit(most: int) -> str:
     return f"{most >> 20} MiB are taken" if most >= 1 << 20 else f"{most >> 10} KiB are taken"

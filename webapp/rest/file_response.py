@@ -1,4 +1,4 @@
-"""Response with a stored file: whole, or the part that the header `Range` names."""
+"""Response with a stored file: the whole file, or the part that the header `Range` names."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 @dataclass(frozen=True)
 class Span:
-    """Bytes from `first` up to, not with, `end`, of a file of `size`."""
+    """Bytes of a file of `size` from `first` up to, but not including, `end`."""
 
     first: int
     end: int
     size: int
 
 
-def file_response(stored: str, what: str, wanted: str, name: str = "") -> HttpResponseBase:
-    """The file `stored` of the file store; `what` names it in errors, `wanted` is the request's `Range`.
+def build_file_response(stored: str, what: str, wanted: str, name: str = "") -> HttpResponseBase:
+    """Return the file `stored` of the file store; `what` names it in errors, `wanted` is the request's `Range`.
 
     Raises NotFound, RangeNotSatisfiable.
     """
@@ -42,15 +42,15 @@ def file_response(stored: str, what: str, wanted: str, name: str = "") -> HttpRe
         raise NotFound(f"{what} is not in the file store any more.") from error
     release_connection()
     try:
-        span = _span(wanted, size)
+        span = _parse_range(wanted, size)
     except RangeNotSatisfiable:
         file.close()
         raise
-    return _response(file, span, name, partial=bool(wanted))
+    return _build_response(file, span, name, partial=bool(wanted))
 
 
-def _span(wanted: str, size: int) -> Span:
-    """Raises RangeNotSatisfiable."""
+def _parse_range(wanted: str, size: int) -> Span:
+    """Return the bytes that a `Range` header names; the whole file without one. Raises RangeNotSatisfiable."""
     if not wanted:
         return Span(0, size, size)
     match = RANGE.fullmatch(wanted.strip())
@@ -66,7 +66,7 @@ def _span(wanted: str, size: int) -> Span:
     return Span(begin, end, size)
 
 
-def _response(file: IO[bytes], span: Span, name: str, *, partial: bool) -> HttpResponseBase:
+def _build_response(file: IO[bytes], span: Span, name: str, *, partial: bool) -> HttpResponseBase:
     file.seek(span.first)
     length = span.end - span.first
     response: HttpResponseBase
@@ -74,7 +74,7 @@ def _response(file: IO[bytes], span: Span, name: str, *, partial: bool) -> HttpR
         with file:
             response = HttpResponse(file.read(length), content_type="application/octet-stream")
     else:
-        response = StreamingHttpResponse(_pieces(file, length), content_type="application/octet-stream")
+        response = StreamingHttpResponse(_stream_pieces(file, length), content_type="application/octet-stream")
     if partial:
         response.status_code = 206
         response["Content-Range"] = f"bytes {span.first}-{span.end - 1}/{span.size}"
@@ -86,7 +86,7 @@ def _response(file: IO[bytes], span: Span, name: str, *, partial: bool) -> HttpR
     return response
 
 
-async def _pieces(file: IO[bytes], length: int) -> AsyncIterator[bytes]:
+async def _stream_pieces(file: IO[bytes], length: int) -> AsyncIterator[bytes]:
     with file:
         while length > 0 and (block := await sync_to_async(file.read)(min(BLOCK, length))):
             length -= len(block)

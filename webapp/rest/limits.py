@@ -1,7 +1,7 @@
-"""Rate limits by token, counted in the broker. Without a broker nobody is limited.
+"""Rate limits by token, counted in the broker. Without a broker there is no limit.
 
-What a training worker says of its work is counted apart from what people ask by the same token, and its requests to
-LLMs apart from both: a job that talks much must not lose its lease for that.
+Requests of a training worker are counted apart from those of people with the same token, and its requests to LLMs apart
+from both: a job that sends many requests must not lose its lease for that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import redis
 from django.conf import settings
 
 from webapp.accounts.models import ApiToken
-from webapp.broker import client
+from webapp.broker import make_client
 from webapp.rest.problems import Problem
 
 WINDOW_SECONDS = 60
@@ -22,24 +22,24 @@ Kind = Literal["api", "worker", "llm"]
 
 
 @lru_cache(maxsize=4)
-def server(url: str) -> redis.Redis:
-    return client(url, seconds=0.5)
+def get_broker_client(url: str) -> redis.Redis:
+    return make_client(url, seconds=0.5)
 
 
-def most_of(kind: Kind) -> int:
-    """Requests of this kind that a token may send within a minute; 0 is no limit."""
+def get_request_limit(kind: Kind) -> int:
+    """Return the requests of this kind that a token may send within a minute; 0 is no limit."""
     return int(settings.API_REQUESTS_A_MINUTE if kind == "api" else settings.WORKER_REQUESTS_A_MINUTE)
 
 
-def count(token: ApiToken, kind: Kind = "api") -> None:
-    """Count one request. Raises `Problem` (429 with Retry-After) above what its kind may come to."""
-    most = most_of(kind)
+def count_request(token: ApiToken, kind: Kind = "api") -> None:
+    """Count one request. Raises `Problem` (429 with Retry-After) above the limit of its kind."""
+    most = get_request_limit(kind)
     if not most:
         return
     now = int(time.time())
     key = f"envarium:requests:{kind}:{token.prefix}:{now // WINDOW_SECONDS}"
     try:
-        pipe = server(settings.BROKER_URL).pipeline(transaction=False)
+        pipe = get_broker_client(settings.BROKER_URL).pipeline(transaction=False)
         pipe.incr(key)
         pipe.expire(key, 2 * WINDOW_SECONDS)
         used = int(pipe.execute()[0])

@@ -1,4 +1,4 @@
-"""Lists and times in OpenAI's shape: a page begins behind the public id `after`, times are whole Unix seconds."""
+"""Lists and times in OpenAI's format: a page begins after the public id `after`, times are whole Unix seconds."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ After = Annotated[PublicId, Field(description="The id of the last row of the pag
 Row = TypeVar("Row", bound=Model)
 
 
-def page(rows: QuerySet[Row], after: str, limit: int, *, newest: bool = True) -> tuple[list[Row], bool]:
-    """(rows, whether there are more), newest first, from behind the one with the public id `after`.
+def fetch_page(rows: QuerySet[Row], after: str, limit: int, *, newest: bool = True) -> tuple[list[Row], bool]:
+    """Return (rows, whether there are more) after the row with the public id `after`, newest first by default.
 
     Raises the table's DoesNotExist: there is no such row.
     """
@@ -30,15 +30,17 @@ def page(rows: QuerySet[Row], after: str, limit: int, *, newest: bool = True) ->
     return fetched[:limit], len(fetched) > limit
 
 
-def paged(rows: QuerySet[Any], after: str, limit: int, *, newest: bool = True) -> tuple[list[Any], bool]:
-    """A page behind the row `after`, as `page`. Raises Problem (400): there is no such row."""
+def fetch_page_or_problem(
+    rows: QuerySet[Any], after: str, limit: int, *, newest: bool = True
+) -> tuple[list[Any], bool]:
+    """Return a page after the row `after`, as `fetch_page`. Raises Problem (400): there is no such row."""
     try:
-        return page(rows, after, limit, newest=newest)
+        return fetch_page(rows, after, limit, newest=newest)
     except ObjectDoesNotExist as error:
-        raise no_such_place(after) from error
+        raise build_unknown_row_problem(after) from error
 
 
-def no_such_place(after: object) -> Problem:
+def build_unknown_row_problem(after: object) -> Problem:
     fault = FieldError(
         loc=["query", "after"], message=f"No row of this list has the id {str(after)[:60]}", code="unknown"
     )
@@ -47,5 +49,5 @@ def no_such_place(after: object) -> Problem:
     )
 
 
-def seconds(at: datetime | None) -> int | None:
+def to_unix_seconds(at: datetime | None) -> int | None:
     return int(at.timestamp()) if at is not None else None

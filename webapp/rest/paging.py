@@ -1,4 +1,4 @@
-"""Cursor paging of the API: the keyset of the pages, as `?limit=` and `?cursor=`."""
+"""Cursor paging of the API: the keyset paging of the pages, as `?limit=` and `?cursor=`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ BAD = "This cursor is not one of this list. Start without one, and keep the filt
 
 
 class PageQuery(Schema):
-    """Inherit from it for a list with filters."""
+    """Base of the parameters of a list with filters."""
 
     limit: Annotated[int, Field(ge=1, le=200, description="Rows a page.")] = 50
     cursor: Annotated[str, Field(max_length=2_000, description="next_cursor of the page before.")] = ""
 
 
-def fits(rows: QuerySet[Any], order: str, value: Any) -> bool:
-    """Whether a cursor with this value can stand in this order: none by id, one by a column that has no nulls."""
+def is_valid_cursor(rows: QuerySet[Any], order: str, value: Any) -> bool:
+    """Return whether a cursor with this value is valid in this order: none by id, one by a column without nulls."""
     name = order.lstrip("-")
     if name in ("id", "pk"):
         return value is None
@@ -33,14 +33,14 @@ def fits(rows: QuerySet[Any], order: str, value: Any) -> bool:
 
 
 def cursor_page(rows: QuerySet[Any], query: PageQuery, order: str = "-id") -> dict[str, Any]:
-    """One page of `rows` for a `PageOf` response. Raises `Problem` (400) for a cursor that is not of this list."""
-    at = paging.decode(query.cursor) if query.cursor else None
-    if query.cursor and (at is None or not fits(rows, order, at[0])):
+    """Return one page of `rows` for a `PageOf` response. Raises `Problem` (400) for a cursor of another list."""
+    at = paging.decode_cursor(query.cursor) if query.cursor else None
+    if query.cursor and (at is None or not is_valid_cursor(rows, order, at[0])):
         raise Problem(400, BAD, code="bad_cursor")
     try:
-        fetched = list(paging.window(rows, order, at, False)[: query.limit + 1])
+        fetched = list(paging.select_window(rows, order, at, False)[: query.limit + 1])
     except (ValueError, TypeError, OverflowError) as error:
         raise Problem(400, BAD, code="bad_cursor") from error
     page = fetched[: query.limit]
     more = len(fetched) > query.limit
-    return {"data": page, "next_cursor": paging.cursor_of(page[-1], order) if more else None}
+    return {"data": page, "next_cursor": paging.build_cursor(page[-1], order) if more else None}

@@ -1,4 +1,4 @@
-"""Problems: every error of the API as RFC 9457 `application/problem+json`, with OpenAI's `error` beside it."""
+"""Problems: every error of the API as RFC 9457 `application/problem+json`, with OpenAI's `error` in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ninja import NinjaAPI, Schema
 from ninja.errors import HttpError, ValidationError
 
 from synthesis.errors import EnvariumError, InfrastructureError
-from webapp.error_responses import http_terms, unavailable
+from webapp.error_responses import describe_outage, to_http_terms
 from webapp.errors import Refusal, RefusedFields
 
 CONTENT_TYPE = "application/problem+json"
@@ -63,7 +63,8 @@ SAID = {
 
 
 class FieldError(Schema):
-    """`loc` leads to the value: where it was (`body`, `query`, `path`), then names and positions."""
+    """One field with an error. `loc` is the path to the value: its origin (`body`, `query`, `path`), then names and
+    positions."""
 
     loc: list[str | int]
     message: str
@@ -78,7 +79,7 @@ class OpenAIError(Schema):
 
 
 class ProblemOut(Schema):
-    """RFC 9457. `error` repeats it as OpenAI's clients read it."""
+    """A problem as in RFC 9457. `error` repeats it in the format of OpenAI's clients."""
 
     type: str
     title: str
@@ -90,7 +91,8 @@ class ProblemOut(Schema):
 
 
 class Problem(Exception):
-    """Raise in an operation to answer with a problem. `detail` says what, where and what to do."""
+    """An error that an operation raises to answer with a problem. `detail` states what went wrong and how to mend
+    it."""
 
     def __init__(
         self,
@@ -112,13 +114,13 @@ class Problem(Exception):
         """Members of the answer beside those of every problem: where a client may go on by itself."""
 
 
-def response(request: HttpRequest, problem: Problem) -> HttpResponse:
-    text = as_json(problem, request.path)
+def build_response(request: HttpRequest, problem: Problem) -> HttpResponse:
+    text = serialize_problem(problem, request.path)
     return HttpResponse(text, status=problem.status, content_type=CONTENT_TYPE, headers=problem.headers)
 
 
-def as_json(problem: Problem, path: str) -> str:
-    """The body of a problem that a request to `path` met."""
+def serialize_problem(problem: Problem, path: str) -> str:
+    """Return the body of a problem that a request to `path` met."""
     param = ".".join(str(part) for part in problem.errors[0].loc[1:]) or None if problem.errors else None
     kind = "server_error" if problem.status >= 500 else "invalid_request_error"
     body = ProblemOut(
@@ -133,8 +135,8 @@ def as_json(problem: Problem, path: str) -> str:
     return json.dumps(body.model_dump() | problem.extra)
 
 
-def field_error(row: dict[str, Any]) -> FieldError:
-    """A pydantic error in the words of who sent the request.
+def to_field_error(row: dict[str, Any]) -> FieldError:
+    """Convert a pydantic error to the terms of the sender of the request.
 
     Ninja puts the name that an operation has for its body behind `body`: the caller knows no such field.
     """
@@ -147,8 +149,8 @@ def field_error(row: dict[str, Any]) -> FieldError:
     return FieldError(loc=[*loc[:1], *loc[2:]] if loc[0] == "body" else loc, message=message, code=str(row["type"]))
 
 
-def from_validation(error: ValidationError) -> Problem:
-    errors = [field_error(row) for row in error.errors[:ERRORS_SHOWN]]
+def build_validation_problem(error: ValidationError) -> Problem:
+    errors = [to_field_error(row) for row in error.errors[:ERRORS_SHOWN]]
     first = errors[0]
     place = ".".join(str(part) for part in first.loc)
     others = len(error.errors) - 1
@@ -157,25 +159,25 @@ def from_validation(error: ValidationError) -> Problem:
     return Problem(422, f"{place}: {first.message}.{more}", errors=errors)
 
 
-def too_many_faults(model: Any, counted: int) -> ValidationError:
-    """The one error of a request with more faults than are told: half a million of them took 0.8 GB to list."""
+def build_too_many_faults(model: Any, counted: int) -> ValidationError:
+    """Return one error for a request with too many faults to list: half a million of them took 0.8 GB."""
     place = model.__ninja_param_source__
-    known = sorted(
+    field_names = sorted(
         name for field in model.model_fields.values() for name in getattr(field.annotation, "model_fields", ())
     )
-    takes = f" It takes {', '.join(known)}." if known else ""
+    takes = f" It takes {', '.join(field_names)}." if field_names else ""
     message = f"Has {counted:,} faults, too many to tell. Send what the reference of this operation names.{takes}"
     return ValidationError([{"loc": (place,), "msg": message.rstrip("."), "type": "too_many_faults"}])
 
 
-def no_such(place: str, name: str, pk: int) -> Problem:
-    """The problem of an id in the query or the body that names no object."""
+def build_unknown_id_problem(place: str, name: str, pk: int) -> Problem:
+    """Return the problem of an id in the query or the body that names no object."""
     error = FieldError(loc=[place, name], message=f"There is no {name} with the id {pk}", code="unknown")
     return Problem(422, f"{place}.{name}: {error.message}.", errors=[error])
 
 
-def from_http(error: HttpError) -> Problem:
-    """The problem of Ninja's own refusals; a body it could not read may have been too large, or cut off."""
+def build_http_problem(error: HttpError) -> Problem:
+    """Return the problem of Ninja's own refusals; an unreadable body may have been too large, or cut off."""
     if isinstance(error.__cause__, RequestDataTooBig):
         return Problem(413, SAID[413])
     if isinstance(error.__cause__, UnreadablePostError):
@@ -186,16 +188,17 @@ def from_http(error: HttpError) -> Problem:
     return Problem(error.status_code, str(error))
 
 
-def from_outage(error: Exception) -> Problem:
-    """The problem of a full disk or of a database that is away. Raises every other error again, which Django logs."""
-    if not (words := unavailable(error)):
+def build_outage_problem(error: Exception) -> Problem:
+    """Return the problem of a full disk or of an unavailable database. Raises every other error again, which Django
+    logs."""
+    if not (words := describe_outage(error)):
         raise error
-    return Problem(503, words, headers=http_terms(InfrastructureError()).headers)
+    return Problem(503, words, headers=to_http_terms(InfrastructureError()).headers)
 
 
-def from_envarium(error: EnvariumError) -> Problem:
-    """The problem of an error of the domain."""
-    terms = http_terms(error)
+def build_domain_problem(error: EnvariumError) -> Problem:
+    """Return the problem of an error of the domain."""
+    terms = to_http_terms(error)
     faults = error.faults if isinstance(error, RefusedFields) else ()
     return Problem(
         terms.status,
@@ -207,35 +210,35 @@ def from_envarium(error: EnvariumError) -> Problem:
     )
 
 
-def install(api: NinjaAPI) -> None:
-    """Answer every expected exception with a problem; others go on to Django, which logs them."""
+def install_handlers(api: NinjaAPI) -> None:
+    """Register handlers that answer every expected exception with a problem; others pass to Django, which logs them."""
     to_problem: dict[type[Exception], Callable[[Any], Problem]] = {
         Problem: lambda error: error,
-        ValidationError: from_validation,
-        HttpError: from_http,
+        ValidationError: build_validation_problem,
+        HttpError: build_http_problem,
         Http404: lambda error: Problem(404, SAID[404]),
-        EnvariumError: from_envarium,
+        EnvariumError: build_domain_problem,
         RequestDataTooBig: lambda error: Problem(413, SAID[413]),
         UnreadablePostError: lambda error: Problem(400, "The connection ended before the whole body was here."),
     }
-    to_problem |= dict.fromkeys((OSError, DatabaseFault), from_outage)
+    to_problem |= dict.fromkeys((OSError, DatabaseFault), build_outage_problem)
     for kind, make in to_problem.items():
-        api.add_exception_handler(kind, lambda request, error, make=make: response(request, make(error)))  # type: ignore[misc]
+        api.add_exception_handler(kind, lambda request, error, make=make: build_response(request, make(error)))  # type: ignore[misc]
 
 
 def api_problems(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Middleware: what Django answered as a page below /api/v1/ becomes a problem."""
+    """Convert, as middleware, the error pages of Django below /api/v1/ to problems."""
 
-    def middleware(request: HttpRequest) -> HttpResponseBase:
+    def convert_response(request: HttpRequest) -> HttpResponseBase:
         answer = get_response(request)
         if not request.path.startswith(PREFIX) or answer.status_code < 400:
             return answer
         if answer.headers.get("Content-Type", "").startswith(CONTENT_TYPE):
             return answer
         message = SAID.get(answer.status_code, HTTPStatus(answer.status_code).phrase)
-        kept = {name: answer.headers[name] for name in ("Allow", "Retry-After") if name in answer.headers}
-        return response(request, Problem(answer.status_code, message, headers=kept))
+        headers = {name: answer.headers[name] for name in ("Allow", "Retry-After") if name in answer.headers}
+        return build_response(request, Problem(answer.status_code, message, headers=headers))
 
-    return middleware
+    return convert_response

@@ -1,4 +1,4 @@
-"""Refusal of unknown parameters: a misspelled filter or file would do something else than was meant."""
+"""Refusal of unknown parameters: with a misspelled filter or file a request would do something else than was meant."""
 
 from __future__ import annotations
 
@@ -10,67 +10,68 @@ from django.http.multipartparser import MultiPartParserError
 from ninja.operation import Operation
 from ninja.params.models import FileModel, FormModel, QueryModel
 
-from webapp.rest.problems import ERRORS_SHOWN, FieldError, Problem, response
+from webapp.rest.problems import ERRORS_SHOWN, FieldError, Problem, build_response
 
 
-def names_of(operation: Operation, kind: type) -> set[str]:
+def list_field_names(operation: Operation, kind: type) -> set[str]:
     models: list[Any] = [model for model in operation.models if issubclass(model, kind)]
     return {name for model in models for name in getattr(model, "__ninja_flatten_map__", model.model_fields)}
 
 
-def strict(operation: Operation) -> None:
-    """Let a mounted operation refuse parameters and form parts that it does not know, for who may call it."""
+def make_strict(operation: Operation) -> None:
+    """Make a mounted operation refuse parameters and form parts that it does not know, after its access rule."""
     run, rules = operation.run, operation.auth_callbacks
-    parameters, files, texts = (names_of(operation, kind) for kind in (QueryModel, FileModel, FormModel))
-    deep = tables_of(operation)
+    parameters, files, texts = (list_field_names(operation, kind) for kind in (QueryModel, FileModel, FormModel))
+    deep = list_table_parameters(operation)
 
     @wraps(run)
-    def checked(request: HttpRequest, **path: Any) -> HttpResponseBase:
+    def run_checked(request: HttpRequest, **path: Any) -> HttpResponseBase:
         try:
             for rule in rules:
                 rule(request)
         except Problem:
-            return run(request, **path)  # says who may not
+            return run(request, **path)  # answers with the problem
         problem = (
-            encoding_problem(request)
-            or refusal("query", request.GET, parameters | in_tables(request.GET, deep))
-            or (form_problem(request, files, texts) if files else None)
+            find_encoding_problem(request)
+            or find_field_problem("query", request.GET, parameters | find_table_entries(request.GET, deep))
+            or (find_form_problem(request, files, texts) if files else None)
         )
-        return response(request, problem) if problem else run(request, **path)
+        return build_response(request, problem) if problem else run(request, **path)
 
-    operation.run = checked  # type: ignore[method-assign]
+    operation.run = run_checked  # type: ignore[method-assign]
 
 
-def tables_of(operation: Operation) -> set[str]:
-    """Parameters of the address that are spelled `name[key]=value`, as the operation's schema declares them."""
+def list_table_parameters(operation: Operation) -> set[str]:
+    """Return the parameters of the address that are spelled `name[key]=value`, as the operation's schema declares
+    them."""
     parameters = (operation.openapi_extra or {}).get("parameters", [])
     return {parameter["name"] for parameter in parameters if parameter.get("style") == "deepObject"}
 
 
-def in_tables(sent: Any, tables: set[str]) -> set[str]:
-    """The parameters that are entries of a table: `metadata[run]`."""
+def find_table_entries(sent: Any, tables: set[str]) -> set[str]:
+    """Return the parameters that are entries of a table: `metadata[run]`."""
     return {name for name in sent if name.endswith("]") and name.partition("[")[0] in tables and "[" in name}
 
 
-def encoding_problem(request: HttpRequest) -> Problem | None:
+def find_encoding_problem(request: HttpRequest) -> Problem | None:
     if request.headers.get("Content-Encoding", "identity").lower() == "identity":
         return None
     return Problem(415, "Send the body without Content-Encoding. A file in a form may be gzipped itself.")
 
 
-def form_problem(request: HttpRequest, files: set[str], texts: set[str]) -> Problem | None:
+def find_form_problem(request: HttpRequest, files: set[str], texts: set[str]) -> Problem | None:
     try:
-        return refusal("form", request.POST, texts) or refusal("file", request.FILES, files)
+        return find_field_problem("form", request.POST, texts) or find_field_problem("file", request.FILES, files)
     except MultiPartParserError as error:
         message = f"The form could not be read: {str(error)[:200].rstrip('.')}."
         return Problem(400, message, code="malformed_body")
 
 
-def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
-    """The problem of unknown fields. `place` is where they were: `query`, `form` for a text, `file` for a file."""
+def find_field_problem(place: str, sent: Any, known: set[str]) -> Problem | None:
+    """Return the problem of unknown fields. `place` is their origin: `query`, `form` for a text, `file` for a file."""
     unknown = sorted(set(sent) - known)
     if not unknown:
-        return repetition(place, sent)
+        return find_repetition_problem(place, sent)
     takes = f"It takes {', '.join(sorted(known))}." if known else "It takes none."
     if place == "form" and not known:
         takes = "Only files are taken (curl: -F name=@file)."
@@ -81,8 +82,8 @@ def refusal(place: str, sent: Any, known: set[str]) -> Problem | None:
     return Problem(422, f"{place}.{errors[0].loc[1]}: this operation knows no such field. {takes}", errors=errors)
 
 
-def repetition(place: str, sent: Any) -> Problem | None:
-    """The problem of a parameter given twice: no operation takes a list, so one value would be left out."""
+def find_repetition_problem(place: str, sent: Any) -> Problem | None:
+    """Return the problem of a parameter given twice: no operation takes a list, so one value would be left out."""
     twice = sorted(name for name in sent if len(sent.getlist(name)) > 1)
     if not twice:
         return None

@@ -25,8 +25,8 @@ MOST_UNKNOWN = 1_000
 UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def _keepable(text: str) -> str:
-    """PostgreSQL's text holds neither NUL nor lone surrogates."""
+def _require_storable(text: str) -> str:
+    """Return the text. Raises ValueError for NUL and lone surrogates, which PostgreSQL's text cannot store."""
     if UNKEEPABLE.search(text):
         raise ValueError("must not contain NUL characters or lone surrogates")
     return text
@@ -34,33 +34,33 @@ def _keepable(text: str) -> str:
 
 Id = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Position = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Text = Annotated[str, AfterValidator(_keepable)]
-ShortText = Annotated[str, Field(max_length=200), AfterValidator(_keepable)]
+Text = Annotated[str, AfterValidator(_require_storable)]
+ShortText = Annotated[str, Field(max_length=200), AfterValidator(_require_storable)]
 Json = Annotated[Any, WithJsonSchema({})]
 """Any JSON value, key order kept."""
 
 
-def _shallow(value: dict[str, Any]) -> dict[str, Any]:
+def _require_shallow(value: dict[str, Any]) -> dict[str, Any]:
     if not is_shallow(value, MAX_DEPTH):
         raise ValueError(f"must be nested {MAX_DEPTH} levels deep at most")
     return value
 
 
-CallArguments = Annotated[dict[str, Any], AfterValidator(_shallow)]
+CallArguments = Annotated[dict[str, Any], AfterValidator(_require_shallow)]
 """Arguments of a tool's call, which may be nested as deep as in imports."""
 
 
 class PageOf(Schema, Generic[Item]):
-    """`next_cursor` is the `cursor` of the next page; null on the last."""
+    """One page of a list. `next_cursor` is the `cursor` of the next page; null on the last."""
 
     data: list[Item]
     next_cursor: str | None
 
 
 class BodyIn(BaseModel):
-    """What the body of a request inherits from: an object with the fields it names and no others.
+    """Base of request bodies: an object with the declared fields and no others.
 
-    Ninja's own `Schema` would take a list or a text for an object whose fields all have defaults. Types are those of
+    Ninja's own `Schema` would accept a list or a text for an object whose fields all have defaults. Types are those of
     JSON: `true` is no number, and neither is "1".
     """
 
@@ -69,7 +69,7 @@ class BodyIn(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _refuse_countless_keys(cls, value: Any) -> Any:
-        """Pydantic makes an error of each unknown key: half a million of them took 0.8 GB."""
+        """Refuse a body with too many unknown keys: Pydantic makes an error of each, and half a million took 0.8 GB."""
         if isinstance(value, dict) and len(value) > len(cls.model_fields) + MOST_UNKNOWN:
             takes = ", ".join(sorted(cls.model_fields)) or "nothing"
             words = f"Has {len(value):,} keys. It takes {takes}"
@@ -77,25 +77,25 @@ class BodyIn(BaseModel):
         return value
 
 
-def file_of(media_type: str, what: str) -> dict[str, Any]:
-    """`openapi_extra` of an operation that answers with a file."""
+def describe_file_answer(media_type: str, what: str) -> dict[str, Any]:
+    """Return the `openapi_extra` of an operation that answers with a file."""
     described = {} if media_type == "application/json" else {"schema": {"type": "string", "format": "binary"}}
     return {"responses": {200: {"description": what, "content": {media_type: described}}}}
 
 
-def body_of(media_type: str, what: str) -> dict[str, Any]:
-    """`openapi_extra` of an operation whose body is a file."""
+def describe_file_body(media_type: str, what: str) -> dict[str, Any]:
+    """Return the `openapi_extra` of an operation whose body is a file."""
     schema = {"type": "string", "format": "binary"}
     return {"requestBody": {"required": True, "description": what, "content": {media_type: {"schema": schema}}}}
 
 
 class BodyParser(Parser):
-    """JSON by the letter: no NaN, no endless nesting, and no more than any operation has a use for: its memory is
-    estimated before a value is built, those of unknown keys too."""
+    """Strict JSON parser: no NaN, and bounded nesting and memory. The memory is estimated before a value is built, that
+    of unknown keys too."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         try:
-            # Half surrogate pairs are refused by the fields, which say which one it is.
+            # Lone surrogates are refused by the fields, whose errors name the field.
             return read_json(request.body, most_levels=MOST_LEVELS, most_memory=MOST_MEMORY, broken_text=True)
         except FormatError as error:
             raise ValueError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Forms of queues and of sending an item on."""
+"""Forms of queues and of sending an item."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
 from webapp.query_params import MOST_TEXT, Params
-from webapp.review.assignments import workers_among
-from webapp.review.flags.rules import FLAGS, flags_of, spelled
+from webapp.review.assignments import filter_workers
+from webapp.review.flags.rules import FLAGS, format_flags, read_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
-from webapp.review.places import typed_places
+from webapp.review.places import split_typed_places
 from webapp.review.queue_fill import ORDERS
-from webapp.review.queue_filters import read_queue_filters, sent_filters
+from webapp.review.queue_filters import read_queue_filters, read_sent_filters
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
 from webapp.review.transfers import NOTE_CHARS
 from webapp.templatetags.show import cut, plain
 
 
 class QueueForm(forms.Form):
-    """Everything that is chosen of a queue; `kind` cannot be changed later.
+    """All settings of a queue; `kind` cannot be changed later.
 
-    `filters` are the fields of the list of its kind. `query` is the address of that list, which fills them in.
+    `filters` are the fields of the list of its kind. `query` is the query string of that list, which fills them in.
     """
 
     name = forms.CharField(max_length=NAME_CHARS, widget=PlainInput, label="Name")
@@ -72,9 +72,12 @@ class QueueForm(forms.Form):
         queue: ReviewQueue | None = None,
         query: QueryDict | None = None,
     ) -> None:
-        asked = QueryDict(queue.query) if queue is not None else query or QueryDict()
-        self.filters = read_queue_filters(kind, sent_filters(data) if data is not None else asked)
-        initial: dict[str, Any] = {"flags": flags_of(asked), "linked": [one.spelled for one in self.filters.linked]}
+        list_query = QueryDict(queue.query) if queue is not None else query or QueryDict()
+        self.filters = read_queue_filters(kind, read_sent_filters(data) if data is not None else list_query)
+        initial: dict[str, Any] = {
+            "flags": read_flags(list_query),
+            "linked": [one.spelled for one in self.filters.linked],
+        }
         if queue is not None:
             names = ("name", "order", "overlap", "lease_minutes", "roles", "gold_share", "guideline")
             initial |= {name: getattr(queue, name) for name in names}
@@ -94,42 +97,42 @@ class QueueForm(forms.Form):
 
     @property
     def choosing(self) -> list[forms.BoundField]:
-        """The fields that say which objects the queue holds."""
+        """The fields that choose the objects of the queue."""
         own = [self[name] for name in ("linked", "flags") if name in self.fields]
         return [*self.filters.form.visible_fields(), *own]
 
     @property
     def working(self) -> list[forms.BoundField]:
-        """The fields that say how it is worked."""
+        """The fields that set how the queue is worked."""
         return [field for field in self.visible_fields() if field.name not in ("name", "linked", "flags")]
 
     def clean(self) -> dict[str, Any] | None:
-        """Refuse filters that were not understood; nothing of them would narrow the queue."""
+        """Refuse filters that were not understood, because they would not narrow the queue."""
         for problem in self.filters.problems:
             self.add_error(None, problem)
         return super().clean()
 
     def settings(self) -> QueueSettings:
-        """What was filled in."""
-        given = self.cleaned_data
-        query = "&".join(filter(None, [self.filters.query, spelled(given.get("flags", ()))]))
+        """Return the filled-in settings."""
+        cleaned = self.cleaned_data
+        query = "&".join(filter(None, [self.filters.query, format_flags(cleaned.get("flags", ()))]))
         return QueueSettings(
-            name=given["name"], kind=self.kind, query=query, order=given["order"], overlap=given["overlap"],
-            lease_minutes=given["lease_minutes"], roles=tuple(given["roles"]),
-            members=tuple(given["members"]),
-            guideline=given["guideline"], gold_share=given["gold_share"],
+            name=cleaned["name"], kind=self.kind, query=query, order=cleaned["order"], overlap=cleaned["overlap"],
+            lease_minutes=cleaned["lease_minutes"], roles=tuple(cleaned["roles"]),
+            members=tuple(cleaned["members"]),
+            guideline=cleaned["guideline"], gold_share=cleaned["gold_share"],
         )  # fmt: skip
 
 
 class SendForm(forms.Form):
-    """To whom an item is sent, and why."""
+    """Form to send an item to a person, with a note."""
 
     to = forms.ChoiceField(label="To", widget=PlainSelect)
     note = forms.CharField(max_length=NOTE_CHARS, required=False, widget=PlainInput, label="Note")
 
     def __init__(self, queue: ReviewQueue, sender: User, data: Any = None) -> None:
         super().__init__(data)
-        takers = workers_among(_COLLEAGUES.rows(sender=sender.pk), queue)
+        takers = filter_workers(_COLLEAGUES.rows(sender=sender.pk), queue)
         self.fields["to"].choices = [(str(user.pk), user.username) for user in takers]  # type: ignore[attr-defined]
 
 
@@ -143,16 +146,16 @@ _COLLEAGUES = KeptQuery[User](
 )
 
 
-def choice_of(data: QueryDict) -> dict[str, Any]:
-    """What the decision panel sent, as `desk.decision_form` shows it again."""
+def read_choice(data: QueryDict) -> dict[str, Any]:
+    """Return the values that the decision panel sent, as `desk.decision_form` shows them again."""
     params = Params(data)
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "verdict": params.text("verdict", 20),
         "reasons": params.texts("reasons", 32)[:20],
         "comment": params.text("comment", MOST_TEXT),
-        "places": typed_places(params.texts("places", MOST_TEXT)[:40]),
+        "places": split_typed_places(params.texts("places", MOST_TEXT)[:40]),
         "overrides": params.flag("overrides"),
     }
     groups = {code: params.text(f"group-{code}", 20) for code, _ in GROUPS if params.text(f"group-{code}", 20)}
-    found["detail"] = {"groups": groups} if groups else {}
-    return found
+    values["detail"] = {"groups": groups} if groups else {}
+    return values

@@ -14,31 +14,31 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import ADJUDICATORS, access
+from webapp.accounts.access import ADJUDICATORS, require_scope
 from webapp.accounts.models import User
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.errors import Conflict, NotFound
 from webapp.query_params import Params
 from webapp.review import assignments, queues, transfers
-from webapp.review.desk import panel_context, queue_context, subject_context
+from webapp.review.desk import build_panel_context, build_queue_context, build_subject_context
 from webapp.review.forms import SendForm
-from webapp.review.judges.votes import asks_several, votes_on
+from webapp.review.judges.votes import list_judge_votes, needs_several_people
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
-from webapp.review.verdicts import verdict_label
+from webapp.review.verdicts import get_verdict_label
 
 
-def next_address(user: Any, queue: ReviewQueue) -> str | None:
-    """The page of the person's next item; None where nothing is left for them."""
-    held = assignments.pull_next(user, queue)
+def find_next_url(user: Any, queue: ReviewQueue) -> str | None:
+    """Return the page of the person's next item; None if no item is left for them."""
+    held = assignments.pull_next_assignment(user, queue)
     if held is None and queue.is_open:
-        queues.refresh_if_old(queue)
-        held = assignments.pull_next(user, queue)
+        queues.refresh_if_stale(queue)
+        held = assignments.pull_next_assignment(user, queue)
     return reverse("review:item", args=[held.item_id]) if held is not None else None
 
 
-def on_to_next(request: HttpRequest, queue: ReviewQueue, decision: ReviewDecision | None = None) -> HttpResponse:
-    """Lead to the person's next item, or to the queue where nothing is left."""
-    address = next_address(request.user, queue)
+def redirect_to_next(request: HttpRequest, queue: ReviewQueue, decision: ReviewDecision | None = None) -> HttpResponse:
+    """Redirect to the person's next item, or to the queue if no item is left."""
+    address = find_next_url(request.user, queue)
     if address is None:
         undoing = reverse("review:undo", args=[decision.pk]) if decision is not None else ""
         messages.success(request, f"Nothing is left for you in “{queue.name}”.", extra_tags=undoing)
@@ -46,29 +46,29 @@ def on_to_next(request: HttpRequest, queue: ReviewQueue, decision: ReviewDecisio
     return redirect(f"{address}?decided={decision.pk}" if decision is not None else address)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def pull(request: HttpRequest, pk: int) -> HttpResponse:
+def pull_item(request: HttpRequest, pk: int) -> HttpResponse:
     """Hold the next item of a queue and show it."""
     queue = get_object_or_404(ReviewQueue, pk=pk)
     try:
-        return on_to_next(request, queue)
+        return redirect_to_next(request, queue)
     except Conflict as error:
         messages.error(request, str(error))
         return redirect("review:queue", pk)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def pull_ahead(request: HttpRequest, pk: int) -> HttpResponse:
-    """Hold the item after the one in hand (`pk`), for the page to fetch before it is asked for."""
-    held = assignments.pull_next(request.user, find_item(pk).queue, ahead_of=pk)
+def prefetch_next_item(request: HttpRequest, pk: int) -> HttpResponse:
+    """Hold the item after the one in hand (`pk`), so that the page can prefetch it."""
+    held = assignments.pull_next_assignment(request.user, get_item_or_404(pk).queue, ahead_of=pk)
     if held is None:
         return JsonResponse({"url": None})
     return JsonResponse({"url": reverse("review:item", args=[held.item_id]), "assignment": held.pk})
 
 
-def find_item(pk: int) -> QueueItem:
+def get_item_or_404(pk: int) -> QueueItem:
     item = _ITEM.first(pk=pk)
     if item is None:
         raise Http404("There is no such item.")
@@ -78,8 +78,8 @@ def find_item(pk: int) -> QueueItem:
 _ITEM = KeptQuery[QueueItem](lambda: QueueItem.objects.select_related("queue").filter(pk=Given("pk")))
 
 
-def holds_of(user: Any, item: QueueItem) -> tuple[Assignment | None, list[Assignment]]:
-    """(the person's newest hold of an item, those of others who have it now)."""
+def find_holds(user: Any, item: QueueItem) -> tuple[Assignment | None, list[Assignment]]:
+    """Return (the person's newest hold of an item, those of others who have it now)."""
     own, others = None, []
     for row in _HOLDS.rows(item=item.pk, user=user.pk, now=timezone.now()):
         row.item, row.queue = item, item.queue
@@ -100,138 +100,142 @@ _HOLDS = KeptQuery[Assignment](
 )
 
 
-def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Everything that an item's page shows."""
+def build_item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the context of an item's page."""
     user: Any = request.user
-    own, others = holds_of(user, item)
+    own, others = find_holds(user, item)
     if own is not None and not Params(request.GET).flag("ahead"):
-        assignments.show(own)
+        assignments.mark_shown(own)
     kind, pk = item.kind, item.subject_id
     prefetch_related_objects([item.queue], "members")
-    context = queue_context(user, item, own, others)
+    context = build_queue_context(user, item, own, others)
     context["holds"] = own is not None and own.state == "held"
     context["settles"] = item.state == "disputed" and user.role in ADJUDICATORS and not context["holds"]
     context["decided"] = own is not None and own.state == "decided" and not context["settles"]
-    # Whoever decides does not see what others decided on the same item.
+    # A person who decides does not see the decisions of others on the same item.
     reads_on = item.gold is None and (context["decided"] or not context["works_it"])
     blind = not reads_on and context["places"] > 1 and item.state == "open"
-    told = not blind and item.gold is None
-    apart = kind == ReviewKind.TOOL and not reads_on and asks_several(kind, pk)
-    context |= subject_context(request, kind, pk, told=told and not apart)
-    context |= panel_context(user, kind, context["subject"], given=given, told=told)
-    context["own_decision"] = _own_decision(own) if context["decided"] else None
-    context["after"] = _last_decision(request)
+    shows_others = not blind and item.gold is None
+    apart = kind == ReviewKind.TOOL and not reads_on and needs_several_people(kind, pk)
+    context |= build_subject_context(request, kind, pk, told=shows_others and not apart)
+    context |= build_panel_context(user, kind, context["subject"], given=given, told=shows_others)
+    context["own_decision"] = _find_own_decision(own) if context["decided"] else None
+    context["after"] = _describe_last_decision(request)
     if context["decided"] and item.gold is None:
         current = context["subject"].current_id if kind == ReviewKind.TASK else None
-        context["judges"] = votes_on(kind, pk, current)
+        context["judges"] = list_judge_votes(kind, pk, current)
     context["saving"] = Params(request.GET).id("saving")
     context["send_form"] = SendForm(item.queue, user) if context["holds"] else None
     return context if reads_on else context | {"blind": blind}
 
 
-def _own_decision(own: Assignment | None) -> ReviewDecision | None:
+def _find_own_decision(own: Assignment | None) -> ReviewDecision | None:
     return ReviewDecision.objects.filter(assignment=own, undone_at__isnull=True).first()
 
 
-def _last_decision(request: HttpRequest) -> dict[str, Any] | None:
-    """What the person decided a moment ago, for the line that lets them undo it."""
+def _describe_last_decision(request: HttpRequest) -> dict[str, Any] | None:
+    """Return the person's decision of a moment ago, for the line that lets them undo it."""
     pk = Params(request.GET).id("decided")
     row = ReviewDecision.objects.filter(pk=pk, user=request.user, undone_at__isnull=True).first() if pk else None  # type: ignore[misc]
     if row is None:
         return None
     title = getattr(row.subject, "title", "") or getattr(row.subject, "name", "") or f"trajectory {row.subject_id}"
     return {
-        "pk": row.pk, "words": verdict_label(row.kind, row.verdict), "title": title, "verdict": row.verdict,
-        "judges": votes_on(row.kind, row.subject_id, row.revision_id),
+        "pk": row.pk, "words": get_verdict_label(row.kind, row.verdict), "title": title, "verdict": row.verdict,
+        "judges": list_judge_votes(row.kind, row.subject_id, row.revision_id),
     }  # fmt: skip
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def item(request: HttpRequest, pk: int) -> HttpResponse:
-    """One item: the object, what is to be decided, and by whom."""
-    row = find_item(pk)
-    return render(request, f"review/{row.kind}.html", item_context(request, row))
+def show_item(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one item: the object, the decision to be taken, and its holders."""
+    row = get_item_or_404(pk)
+    return render(request, f"review/{row.kind}.html", build_item_context(request, row))
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def hold(request: HttpRequest, pk: int) -> HttpResponse:
-    """Hold an item that was opened by a link; where others hold it, in place of one of them."""
-    row = find_item(pk)
+def hold_item(request: HttpRequest, pk: int) -> HttpResponse:
+    """Hold an item that was opened by a link; if others hold it, in place of one of them."""
+    row = get_item_or_404(pk)
     try:
-        assignments.take_over(request.user, row)
+        assignments.take_over_item(request.user, row)
     except Conflict as error:
         messages.error(request, str(error))
     return redirect("review:item", pk)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def heartbeat(request: HttpRequest, pk: int) -> HttpResponse:
-    """Keep an item; answers how many seconds are left, or 409 with who has it now."""
+def renew_hold(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep an item; return the seconds left, or 409 with its present holder."""
     seconds = Params(request.POST).decimal("seconds", 0, 86_400) or 0.0
     try:
-        row = assignments.heartbeat(request.user, pk, seconds)
+        row = assignments.renew_lease(request.user, pk, seconds)
     except Conflict as error:
         return JsonResponse({"lost": str(error)}, status=409)
     return JsonResponse({"left": row.queue.lease_minutes * 60, "assignment": row.pk})
 
 
-def _ended(request: HttpRequest, pk: int, act: Any, words: str) -> HttpResponse:
+def _end_hold_and_continue(request: HttpRequest, pk: int, act: Any, words: str) -> HttpResponse:
     try:
         row: Assignment = act(request.user, pk)
     except NotFound:
         raise
     except InputError as error:
         messages.error(request, str(error))
-        known = Assignment.objects.filter(pk=pk, user=request.user).first()  # type: ignore[misc]
-        return redirect("review:item", known.item_id) if known is not None else redirect("review:queues")
+        assignment = Assignment.objects.filter(pk=pk, user=request.user).first()  # type: ignore[misc]
+        return redirect("review:item", assignment.item_id) if assignment is not None else redirect("review:queues")
     messages.info(request, words)
-    return on_to_next(request, row.queue)
+    return redirect_to_next(request, row.queue)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def skip(request: HttpRequest, pk: int) -> HttpResponse:
-    return _ended(request, pk, assignments.skip, "Skipped. It is on the queue's page, where you can take it up again.")
+def skip_item(request: HttpRequest, pk: int) -> HttpResponse:
+    return _end_hold_and_continue(
+        request, pk, assignments.skip_item, "Skipped. It is on the queue's page, where you can take it up again."
+    )
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def give_back(request: HttpRequest, pk: int) -> HttpResponse:
-    row = assignments.give_back(request.user, pk)
+def give_back_item(request: HttpRequest, pk: int) -> HttpResponse:
+    row = assignments.give_back_item(request.user, pk)
     messages.info(request, "Given back. What you filled in is kept as a draft.")
     return redirect("review:queue", row.queue_id)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def unskip(request: HttpRequest, pk: int) -> HttpResponse:
-    row = assignments.unskip(request.user, pk)
-    return hold(request, row.item_id)
+def unskip_item(request: HttpRequest, pk: int) -> HttpResponse:
+    row = assignments.unskip_item(request.user, pk)
+    return hold_item(request, row.item_id)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def send(request: HttpRequest, pk: int) -> HttpResponse:
+def send_item(request: HttpRequest, pk: int) -> HttpResponse:
     """Send an item to another person."""
     params = Params(request.POST)
     to = User.objects.filter(pk=params.id("to") or 0, is_active=True).first()
     if to is None:
         messages.error(request, "Choose whom to send it to.")
-        known = get_object_or_404(Assignment, pk=pk, user=request.user)
-        return redirect("review:item", known.item_id)
+        assignment = get_object_or_404(Assignment, pk=pk, user=request.user)
+        return redirect("review:item", assignment.item_id)
     note = params.whole_text("note", 2_000)
-    return _ended(request, pk, lambda user, key: transfers.send(user, key, to, note), f"Sent to {to}.")
+    return _end_hold_and_continue(
+        request, pk, lambda user, key: transfers.send_item(user, key, to, note), f"Sent to {to}."
+    )
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def assign(request: HttpRequest, pk: int) -> HttpResponse:
-    """Give an open item of a queue to one person, or to everybody again."""
-    row = find_item(pk)
+def assign_item(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give an open item of a queue to one person, or to all people again."""
+    row = get_item_or_404(pk)
     queues.require_editor(request.user)
     params = Params(request.POST)
     name, note = params.whole_text("to", 150, strip=True), params.whole_text("note", 500)
@@ -239,7 +243,7 @@ def assign(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         if name and to is None:
             raise NotFound(f"Nobody here is called {name!r}.")
-        transfers.assign(request.user, row, to, note, seen=params.number("seen"))
+        transfers.assign_item(request.user, row, to, note, seen=params.number("seen"))
     except InputError as error:
         messages.error(request, str(error))
     else:

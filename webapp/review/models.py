@@ -1,4 +1,4 @@
-"""Rows of review: queues and their items, who holds them, what was decided, drafts, and remarks."""
+"""Rows of review: queues and their items, holds, decisions, drafts, and remarks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_OVERLAP = 9
 
 
 class ReviewKind(models.TextChoices):
-    """What a queue holds."""
+    """Kind of the objects of a queue."""
 
     TASK = "task", "tasks"
     TOOL = "tool", "failing tools"
@@ -27,7 +27,7 @@ class ReviewKind(models.TextChoices):
 
 
 class QueueOrder(models.TextChoices):
-    """Which item comes first."""
+    """Order of the items of a queue."""
 
     BLOCKED = "blocked", "most tasks blocked"
     DISAGREEMENT = "disagreement", "disagreement first"
@@ -36,11 +36,11 @@ class QueueOrder(models.TextChoices):
 
 
 class ReviewQueue(models.Model):
-    """A saved filter with an order: what is to be decided, by how many people (`overlap`), and by whom.
+    """A saved filter with an order: the objects to be decided, by how many people (`overlap`), and by whom.
 
-    `query` holds the filters as the kind's list spells them in an address. An empty `roles` lets everybody work it who
-    may review; `members` narrows that to people. `gold_share` is the share of items whose answer is known already. The
-    counts are kept by services.
+    `query` holds the filters as the query string of the kind's list. An empty `roles` lets all reviewers work it;
+    `members` narrows that to people. `gold_share` is the share of items whose answer is known already. The counts are
+    kept by services.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -92,22 +92,22 @@ class Subject(models.Model):
 
     @property
     def subject(self) -> Task | Tool | Trajectory:
-        """The object itself; one query where it was not fetched."""
-        found: Task | Tool | Trajectory = getattr(self, self.kind)
-        return found
+        """The object itself; one query if it was not fetched."""
+        related: Task | Tool | Trajectory = getattr(self, self.kind)
+        return related
 
 
-def one_subject(name: str) -> models.CheckConstraint:
-    """A row is about exactly one object."""
-    one = Q()
+def build_subject_constraint(name: str) -> models.CheckConstraint:
+    """Return the constraint that a row is about exactly one object."""
+    condition = Q()
     for kind in ReviewKind.values:
         others = {f"{other}__isnull": other != kind for other in ReviewKind.values}
-        one |= Q(**others)
-    return models.CheckConstraint(condition=one, name=name)
+        condition |= Q(**others)
+    return models.CheckConstraint(condition=condition, name=name)
 
 
-def subject_indexes(prefix: str) -> list[models.Index]:
-    """An index by each kind of object, of the rows that have one."""
+def build_subject_indexes(prefix: str) -> list[models.Index]:
+    """Return an index for each kind of object, of the rows that have one."""
     return [
         models.Index(fields=[kind, "-id"], name=f"{prefix}_{kind}", condition=Q(**{f"{kind}__isnull": False}))
         for kind in ReviewKind.values
@@ -122,10 +122,10 @@ class ReviewItemState(models.TextChoices):
 
 
 class QueueItem(Subject):
-    """One object of a queue. `free` places are left of `overlap`; the database refuses fewer than none.
+    """One object of a queue. `free` places are left of `overlap`; the database refuses a negative number.
 
     The item with the highest `rank` is pulled first. An item that was sent to a person is theirs alone (`assignee`).
-    `gold` is the answer of an item that is asked of everybody, to see how well they decide.
+    `gold` is the answer of an item that all people are asked, to see how well they decide.
     """
 
     queue = models.ForeignKey(ReviewQueue, on_delete=models.CASCADE, related_name="items", db_index=False)
@@ -148,7 +148,7 @@ class QueueItem(Subject):
 
     class Meta:
         constraints = [
-            one_subject("queueitem_one_subject"),
+            build_subject_constraint("queueitem_one_subject"),
             models.CheckConstraint(condition=Q(free__gte=0, free__lte=F("overlap")), name="queueitem_free"),
             *(
                 models.UniqueConstraint(fields=["queue", kind], name=f"queueitem_once_{kind}")
@@ -159,7 +159,7 @@ class QueueItem(Subject):
             models.Index("queue", F("rank").desc(), "id", name="queueitem_next", condition=Q(state="open", free__gt=0)),
             models.Index(fields=["queue", "state", "-id"], name="queueitem_state"),
             models.Index(fields=["assignee", "-id"], name="queueitem_sent", condition=Q(assignee__isnull=False)),
-            *subject_indexes("queueitem"),
+            *build_subject_indexes("queueitem"),
         ]
 
 
@@ -179,7 +179,7 @@ ON_A_PLACE = (AssignmentState.HELD, AssignmentState.DECIDED)
 class Assignment(models.Model):
     """A person's hold of an item, on one of its places, until `expires_at` or the decision.
 
-    `seconds` is the time that the person spent on it, `shown_at` when they first saw it (it may be held ahead).
+    `seconds` is the time that the person spent on it, `shown_at` when they first saw it (it may be held in advance).
     """
 
     item = models.ForeignKey(QueueItem, on_delete=models.CASCADE, related_name="assignments", db_index=False)
@@ -220,10 +220,10 @@ class Assignment(models.Model):
 
 
 class ReviewDecision(Subject):
-    """What a person, or a judge (`judge`, then without `user`), decided on an object as it stood then.
+    """The decision of a person, or of a judge (`judge`, then without `user`), on an object in its state at that time.
 
-    `seen` is the entity tag of what was decided on; of a task `revision` too. It counts while `undone_at` is empty. A
-    decision on a gold item counts for nothing but its author's record. `group` is shared by those of one bulk act.
+    `seen` is the entity tag of the content decided on; for a task `revision` too. It counts while `undone_at` is empty.
+    A decision on a gold item counts for nothing but its author's record. `group` is shared by those of one bulk action.
     """
 
     revision = models.ForeignKey(
@@ -262,7 +262,7 @@ class ReviewDecision(Subject):
 
     class Meta:
         constraints = [
-            one_subject("decision_one_subject"),
+            build_subject_constraint("decision_one_subject"),
             models.CheckConstraint(
                 condition=Q(user__isnull=False, judge="") | (Q(user__isnull=True) & ~Q(judge="")),
                 name="decision_by_one",
@@ -278,7 +278,7 @@ class ReviewDecision(Subject):
             models.Index(fields=["queue", "-id"], name="decision_of_queue"),
             models.Index(fields=["group"], name="decision_of_group", condition=Q(group__isnull=False)),
             models.Index(fields=["assignment"], name="decision_assignment"),
-            *subject_indexes("decision"),
+            *build_subject_indexes("decision"),
         ]
 
     def __str__(self) -> str:
@@ -286,7 +286,7 @@ class ReviewDecision(Subject):
 
 
 class Draft(Subject):
-    """What a person has filled in and not decided yet; it outlives their lease."""
+    """Values of a decision form that a person has not sent yet; it outlives their lease."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     seen = models.CharField(max_length=64)
@@ -295,7 +295,7 @@ class Draft(Subject):
 
     class Meta:
         constraints = [
-            one_subject("draft_one_subject"),
+            build_subject_constraint("draft_one_subject"),
             *(models.UniqueConstraint(fields=["user", kind], name=f"draft_once_{kind}") for kind in ReviewKind.values),
         ]
 
@@ -320,13 +320,13 @@ class Remark(Subject):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [one_subject("remark_one_subject")]
+        constraints = [build_subject_constraint("remark_one_subject")]
         indexes = [
-            *subject_indexes("remark"),
+            *build_subject_indexes("remark"),
             models.Index(fields=["remark", "-id"], name="remark_open", condition=Q(resolved_at__isnull=True)),
         ]
 
 
-def subject_filter(kind: str, pk: int) -> dict[str, Any]:
-    """The filter of rows about one object."""
+def build_subject_filter(kind: str, pk: int) -> dict[str, Any]:
+    """Return the filter of rows about one object."""
     return {f"{kind}_id": pk}

@@ -1,4 +1,4 @@
-"""Filling of queues: which objects a queue's filters choose now, in which order, and why each stands where it does."""
+"""Filling of queues: the objects that a queue's filters choose now, their order, and the reason for each rank."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.query_params import Params
-from webapp.review.carry_over import ask_outdated
-from webapp.review.flags.rules import flag_words, flagged, flags_of
+from webapp.review.carry_over import reopen_outdated_items
+from webapp.review.flags.rules import describe_flags, filter_flagged, read_flags
 from webapp.review.models import (
     Assignment,
     AssignmentState,
@@ -31,8 +31,8 @@ from webapp.scenarios import queries
 from webapp.scenarios.models import ReviewState, Task, TaskReference
 from webapp.scenarios.task_filters import read_filters as read_task_filters
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.trajectory_list import filter_trajectories
 from webapp.trajectories.trajectory_list import read_filters as read_trajectory_filters
-from webapp.trajectories.trajectory_list import rows_of
 
 MOST_ITEMS = 200_000
 """So many objects a queue holds; filters that choose more take the newest."""
@@ -47,7 +47,7 @@ ORDERS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Standing:
-    """Where an object stands in a queue, and why, in words."""
+    """The rank of an object in a queue, and the reason, in words."""
 
     rank: float
     why: str = ""
@@ -55,7 +55,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Filled:
-    """What a filling changed."""
+    """Changes made by a filling."""
 
     added: int
     withdrawn: int
@@ -63,23 +63,23 @@ class Filled:
     total: int
 
 
-def chosen(queue: ReviewQueue) -> QuerySet[Any]:
-    """The objects that a queue's filters choose now.
+def filter_chosen(queue: ReviewQueue) -> QuerySet[Any]:
+    """Return the objects that a queue's filters choose now.
 
-    Of tasks those that nobody has decided on, unless the filters name a review state; of tools those of current
-    versions with a failed or warned case; of trajectories those that ended, and have one of the flags that are named.
+    Tasks: those without a decision, unless the filters name a review state; tools: those of current versions with a
+    failed or warned case; trajectories: those that ended, and have one of the named flags.
     """
     query = QueryDict(queue.query)
     if queue.kind == ReviewKind.TASK:
-        wanted = read_task_filters(query).values
-        rows = queries.tasks(wanted).filter(current__isnull=False)
-        return rows if "review" in wanted else rows.exclude(review_state__in=SETTLED)
+        filter_values = read_task_filters(query).values
+        rows = queries.filter_tasks(filter_values).filter(current__isnull=False)
+        return rows if "review" in filter_values else rows.exclude(review_state__in=SETTLED)
     if queue.kind == ReviewKind.TOOL:
-        return _failing_tools(query)
-    return flagged(rows_of(read_trajectory_filters(query)).filter(live=False), flags_of(query))
+        return _filter_failing_tools(query)
+    return filter_flagged(filter_trajectories(read_trajectory_filters(query)).filter(live=False), read_flags(query))
 
 
-def _failing_tools(query: QueryDict) -> QuerySet[Tool]:
+def _filter_failing_tools(query: QueryDict) -> QuerySet[Tool]:
     params = Params(query)
     verdicts = ["fail"] if params.choice("verdict", ("fail", "any")) == "fail" else ["fail", "warning"]
     newest = Assessment.objects.filter(version=OuterRef("version")).order_by("-id").values("pk")[:1]
@@ -93,32 +93,34 @@ def _failing_tools(query: QueryDict) -> QuerySet[Tool]:
     return rows
 
 
-def any_assessed() -> bool:
-    """Whether any environment was assessed as it is now: before that no queue can hold a failing tool."""
+def is_any_assessed() -> bool:
+    """Return whether any environment was assessed in its current version: before that no queue can hold a failing
+    tool."""
     return Assessment.objects.filter(version__environment__current=F("version")).exists()
 
 
-def places(queue: ReviewQueue) -> dict[int, Standing]:
-    """Where each chosen object stands, by primary key."""
-    keys = list(chosen(queue).order_by("-id").values_list("pk", flat=True)[:MOST_ITEMS])
-    found = _ordered(queue, keys)
-    flags = flags_of(QueryDict(queue.query)) if queue.kind == ReviewKind.TRAJECTORY else ()
-    words = flag_words(keys, flags) if flags else {}
-    return found | {key: Standing(found[key].rank, said) for key, said in words.items()}
+def rank_chosen(queue: ReviewQueue) -> dict[int, Standing]:
+    """Return the rank of each chosen object, by primary key."""
+    keys = list(filter_chosen(queue).order_by("-id").values_list("pk", flat=True)[:MOST_ITEMS])
+    standings = _rank_by_order(queue, keys)
+    flags = read_flags(QueryDict(queue.query)) if queue.kind == ReviewKind.TRAJECTORY else ()
+    words = describe_flags(keys, flags) if flags else {}
+    return standings | {key: Standing(standings[key].rank, said) for key, said in words.items()}
 
 
-def _ordered(queue: ReviewQueue, keys: list[int]) -> dict[int, Standing]:
+def _rank_by_order(queue: ReviewQueue, keys: list[int]) -> dict[int, Standing]:
     if queue.order == QueueOrder.RANDOM:
         return {key: Standing(zlib.crc32(f"{queue.pk}:{key}".encode()) / 2**32) for key in keys}
     if queue.order == QueueOrder.BLOCKED and queue.kind == ReviewKind.TOOL:
-        return _by_tasks_blocked(keys)
+        return _rank_by_blocked_tasks(keys)
     if queue.order == QueueOrder.DISAGREEMENT:
-        return _by_disagreement(queue.kind, keys)
+        return _rank_by_disagreement(queue.kind, keys)
     return {key: Standing(float(key)) for key in keys}
 
 
-def _by_disagreement(kind: str, keys: list[int]) -> dict[int, Standing]:
-    """Votes that differ first, then attempts at the same task that end differently: 4p(1-p) of the solved share p."""
+def _rank_by_disagreement(kind: str, keys: list[int]) -> dict[int, Standing]:
+    """Rank votes that differ first, then attempts at the same task that end differently: 4p(1-p) of the solved share
+    p."""
     task_of = {key: key for key in keys}
     if kind == ReviewKind.TRAJECTORY:
         task_of = dict(Trajectory.objects.filter(pk__in=keys).values_list("pk", "task_id"))
@@ -130,19 +132,19 @@ def _by_disagreement(kind: str, keys: list[int]) -> dict[int, Standing]:
         split = ReviewDecision.objects.filter(undone_at__isnull=True, gold_right__isnull=True, task__in=keys)
         split = split.filter(revision=F("task__current"))
         votes.update(dict(split.values_list("task").annotate(n=Count("verdict", distinct=True)).order_by()))
-    found = {}
+    standings = {}
     for key, task in task_of.items():
         solved, n = shares.get(task, (0, 0))
         share = solved / n if n else 0.0
         why = f"{solved} of {n} attempts solve it" if n else "no attempt yet"
         if votes[key] > 1:
             why = f"people disagree; {why}"
-        found[key] = Standing(4 * share * (1 - share) + max(0, votes[key] - 1), why)
-    return found
+        standings[key] = Standing(4 * share * (1 - share) + max(0, votes[key] - 1), why)
+    return standings
 
 
-def _by_tasks_blocked(keys: list[int]) -> dict[int, Standing]:
-    """Tools whose environment's tasks call them in their reference, the most tasks first."""
+def _rank_by_blocked_tasks(keys: list[int]) -> dict[int, Standing]:
+    """Rank tools by the number of tasks of their environment that call them in their reference, the most first."""
     tools = {
         row["pk"]: (row["version__environment"], row["name"])
         for row in Tool.objects.filter(pk__in=keys).values("pk", "name", "version__environment")
@@ -156,39 +158,41 @@ def _by_tasks_blocked(keys: list[int]) -> dict[int, Standing]:
     rows = TaskReference.objects.filter(pk__in=newest_keys).values_list("revision__task__environment", "calls")
     for environment, calls in rows.iterator(chunk_size=CHUNK):
         uses.update({(environment, call["tool"]) for call in calls})
-    found = {}
+    standings = {}
     for key, place in tools.items():
         count = uses[place]
-        found[key] = Standing(float(count), f"blocks {count} task{'s' * (count != 1)}")
-    return found
+        standings[key] = Standing(float(count), f"blocks {count} task{'s' * (count != 1)}")
+    return standings
 
 
-def fill(queue: ReviewQueue) -> Filled:
-    """Bring a queue's items in line with its filters: new ones in, ranks anew, others withdrawn, edited ones open.
+def update_queue_items(queue: ReviewQueue) -> Filled:
+    """Bring a queue's items in line with its filters: add new ones, rank anew, withdraw others, reopen edited ones.
 
-    An item that somebody holds or has decided on is never withdrawn. One on which people had begun to decide when its
-    task got a further revision is asked of them anew.
+    An item that a person holds or has decided on is never withdrawn. If the task of an item got a further revision
+    after people had begun to decide, they are asked anew.
     """
-    wanted = places(queue)
+    standings = rank_chosen(queue)
     now = timezone.now()
     rows = QueueItem.objects.filter(queue=queue, gold__isnull=True)
     fields = ("pk", f"{queue.kind}_id", "state", "rank", "why")
-    known = {row[1]: row for row in rows.values_list(*fields)}
-    added = _add(queue, [key for key in wanted if key not in known], wanted)
+    known_rows = {row[1]: row for row in rows.values_list(*fields)}
+    added = _add_items(queue, [key for key in standings if key not in known_rows], standings)
     changed = [
-        QueueItem(pk=row[0], rank=wanted[key].rank, why=wanted[key].why)
-        for key, row in known.items()
-        if key in wanted and (row[3], row[4]) != (wanted[key].rank, wanted[key].why)
+        QueueItem(pk=row[0], rank=standings[key].rank, why=standings[key].why)
+        for key, row in known_rows.items()
+        if key in standings and (row[3], row[4]) != (standings[key].rank, standings[key].why)
     ]
     QueueItem.objects.bulk_update(changed, ["rank", "why"], batch_size=CHUNK)
-    reopened = _reopen(queue, wanted) + ask_outdated(queue)
-    gone = [row[0] for key, row in known.items() if key not in wanted and row[2] == ReviewItemState.OPEN]
-    withdrawn = _withdraw(gone)
-    count_items(queue, filled_at=now)
-    return Filled(added, withdrawn, reopened, len(wanted))
+    reopened = _reopen_items(queue, standings) + reopen_outdated_items(queue)
+    withdrawable = [
+        row[0] for key, row in known_rows.items() if key not in standings and row[2] == ReviewItemState.OPEN
+    ]
+    withdrawn = _withdraw_items(withdrawable)
+    update_item_counts(queue, filled_at=now)
+    return Filled(added, withdrawn, reopened, len(standings))
 
 
-def _add(queue: ReviewQueue, keys: list[int], wanted: dict[int, Standing]) -> int:
+def _add_items(queue: ReviewQueue, keys: list[int], wanted: dict[int, Standing]) -> int:
     rows = [
         QueueItem(
             queue=queue,
@@ -204,17 +208,19 @@ def _add(queue: ReviewQueue, keys: list[int], wanted: dict[int, Standing]) -> in
     return len(rows)
 
 
-def _withdraw(keys: list[int]) -> int:
+def _withdraw_items(keys: list[int]) -> int:
     count = 0
-    kept = Assignment.objects.filter(item=OuterRef("pk"), state__in=(AssignmentState.HELD, AssignmentState.DECIDED))
+    active_holds = Assignment.objects.filter(
+        item=OuterRef("pk"), state__in=(AssignmentState.HELD, AssignmentState.DECIDED)
+    )
     for start in range(0, len(keys), CHUNK):
         rows = QueueItem.objects.filter(pk__in=keys[start : start + CHUNK], state=ReviewItemState.OPEN)
-        count += rows.exclude(Exists(kept)).update(state=ReviewItemState.WITHDRAWN)
+        count += rows.exclude(Exists(active_holds)).update(state=ReviewItemState.WITHDRAWN)
     return count
 
 
-def _reopen(queue: ReviewQueue, wanted: dict[int, Standing]) -> int:
-    """Open withdrawn items that fit again, and decided ones whose task was edited since."""
+def _reopen_items(queue: ReviewQueue, wanted: dict[int, Standing]) -> int:
+    """Open withdrawn items that match again, and decided ones whose task was edited since."""
     rows = QueueItem.objects.filter(
         queue=queue, gold__isnull=True, state__in=(ReviewItemState.WITHDRAWN, ReviewItemState.CLOSED)
     )
@@ -227,9 +233,9 @@ def _reopen(queue: ReviewQueue, wanted: dict[int, Standing]) -> int:
 
 @transaction.atomic
 def reopen_item(pk: int) -> int:
-    """Open an item again with all its places free; 1 where that changed something.
+    """Open an item again with all its places free; return 1 if that changed something.
 
-    A decided one only where its task is in review again: its people are asked anew.
+    A decided one is opened only if its task is in review again: its people are asked anew.
     """
     item = QueueItem.objects.select_for_update(of=("self",)).get(pk=pk)
     if item.state not in (ReviewItemState.WITHDRAWN, ReviewItemState.CLOSED):
@@ -248,8 +254,8 @@ def _is_in_review(item: QueueItem) -> bool:
     return Task.objects.filter(pk=item.task_id or 0, review_state__in=undecided).exists()
 
 
-def count_items(queue: ReviewQueue, **also: Any) -> None:
-    """Count a queue's items anew."""
+def update_item_counts(queue: ReviewQueue, **also: Any) -> None:
+    """Update a queue's counts of items."""
     rows = QueueItem.objects.filter(queue=queue, gold__isnull=True).exclude(state=ReviewItemState.WITHDRAWN)
     counted = rows.aggregate(all=Count("pk"), closed=Count("pk", filter=Q(state=ReviewItemState.CLOSED)))
     queue.item_count, queue.closed_count = counted["all"], counted["closed"]

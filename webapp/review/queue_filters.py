@@ -1,4 +1,4 @@
-"""Filters of a queue as fields: those of the list of its kind, read from a list's address or from a sent form."""
+"""Filters of a queue as fields: those of the list of its kind, read from a list's query string or from a sent form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from django.http import QueryDict
 
 from webapp.environments.models import Environment
-from webapp.environments.queries import categories
+from webapp.environments.queries import list_categories
 from webapp.forms import filter_bar
 from webapp.lists.bulk_acts import WHOLE_FILTER
 from webapp.paging import CURSORS
@@ -18,7 +18,7 @@ from webapp.review.flags.rules import FLAG_PARAMETERS
 from webapp.review.models import ReviewKind
 from webapp.scenarios.models import Task
 from webapp.scenarios.task_filters import read_filters as read_task_filters
-from webapp.trajectories.trajectory_list import form_of
+from webapp.trajectories.trajectory_list import build_filter_form
 from webapp.trajectories.trajectory_list import read_filters as read_trajectory_filters
 
 LINKED = {
@@ -41,7 +41,7 @@ VERDICTS = [("", "a case that failed or was warned of"), ("fail", "a case that f
 
 @dataclass(frozen=True)
 class LinkedFilter:
-    """A filter without a field: `spelled` as in an address, and in words."""
+    """A filter without a field: `spelled` as in a query string, and in words."""
 
     spelled: str
     words: str
@@ -49,8 +49,8 @@ class LinkedFilter:
 
 @dataclass(frozen=True)
 class QueueFilters:
-    """What chooses a queue's objects. `form` has the fields with what they are set to, `problems` say what could not be
-    understood of what was given."""
+    """The filters that choose a queue's objects. `form` has the fields with their values, `problems` lists the input
+    that was not understood."""
 
     form: filter_bar.FilterForm
     linked: tuple[LinkedFilter, ...]
@@ -61,66 +61,70 @@ class QueueFilters:
     @property
     def words(self) -> list[str]:
         """Each filter that is set, in words."""
-        fields = [(field.label, filter_bar.words_of(field)) for field in self.form.visible_fields()]
+        fields = [(field.label, filter_bar.describe_value(field)) for field in self.form.visible_fields()]
         return [*(f"{label}: {said}" for label, said in fields if said), *(one.words for one in self.linked)]
 
 
 def read_queue_filters(kind: str, given: QueryDict) -> QueueFilters:
-    """The filters of a kind of queue that an address, or a queue, names. Raises TextTooLong."""
+    """Return the filters of a kind of queue that a query string, or a queue, names. Raises TextTooLong."""
     form, problems = READERS[kind](given)
-    shown = [name for field in form.visible_fields() for name in filter_bar.parameters_of(field)]
-    unknown = {*find_unread_names(given), *NO_FILTER, *shown}
+    field_names = [name for field in form.visible_fields() for name in filter_bar.list_parameters(field)]
+    unknown = {*find_unread_names(given), *NO_FILTER, *field_names}
     if given.get("order", "").lstrip("-") == "reward":  # the list then has only those that have one
         unknown.discard("order")
-    linked = tuple(_linked(given, name) for name in given if name not in unknown and any(given.getlist(name)))
-    query = _spell(given, [name for name in shown if name not in NO_FILTER])
+    linked = tuple(
+        _build_linked_filter(given, name) for name in given if name not in unknown and any(given.getlist(name))
+    )
+    query = _format_parameters(given, [name for name in field_names if name not in NO_FILTER])
     return QueueFilters(form, linked, "&".join(filter(None, [query, *(one.spelled for one in linked)])), problems)
 
 
-def sent_filters(data: QueryDict) -> QueryDict:
-    """What a sent form says of the filters: its fields, and the linked ones that are still ticked."""
-    given = data.copy()
-    given.pop("order", None)  # that of the queue
-    for spelled in given.pop("linked", []):
+def read_sent_filters(data: QueryDict) -> QueryDict:
+    """Return the filters of a sent form: its fields, and the linked filters that are still ticked."""
+    parameters = data.copy()
+    parameters.pop("order", None)  # that of the queue
+    for spelled in parameters.pop("linked", []):
         for name, values in QueryDict(str(spelled)).lists():
-            given.setlistdefault(name, values)
-    return given
+            parameters.setlistdefault(name, values)
+    return parameters
 
 
-def _task_form(given: QueryDict) -> tuple[filter_bar.FilterForm, tuple[str, ...]]:
+def _read_task_form(given: QueryDict) -> tuple[filter_bar.FilterForm, tuple[str, ...]]:
     filters = read_task_filters(given)
     return filters.form(), filters.problems
 
 
-def _trajectory_form(given: QueryDict) -> tuple[filter_bar.FilterForm, tuple[str, ...]]:
+def _read_trajectory_form(given: QueryDict) -> tuple[filter_bar.FilterForm, tuple[str, ...]]:
     filters = read_trajectory_filters(given)
-    return form_of(filters), tuple(f"“{one}” is not a choice here and is left out." for one in filters.problems)
+    return build_filter_form(filters), tuple(
+        f"“{one}” is not a choice here and is left out." for one in filters.problems
+    )
 
 
-def _tool_form(given: QueryDict) -> tuple[filter_bar.FilterForm, tuple[str, ...]]:
-    params, known = Params(given), categories()
+def _read_tool_form(given: QueryDict) -> tuple[filter_bar.FilterForm, tuple[str, ...]]:
+    params, category_names = Params(given), list_categories()
     chosen = {
         "environment": params.search_text("environment"),
-        "category": params.choice("category", known),
+        "category": params.choice("category", category_names),
         "verdict": params.choice("verdict", ("fail",)),
     }
     fields = {
-        "environment": filter_bar.text("Words of the environment's name"),
-        "category": filter_bar.select("Category", known),
-        "verdict": filter_bar.select("With", VERDICTS, first=None),
+        "environment": filter_bar.make_text("Words of the environment's name"),
+        "category": filter_bar.make_select("Category", category_names),
+        "verdict": filter_bar.make_select("With", VERDICTS, first=None),
     }
     problems = tuple(f"“{name}={params.text(name, 40)}” is not a choice here." for name in params.unreadable)
     return filter_bar.FilterForm(chosen, fields), problems
 
 
 READERS: dict[str, Callable[[QueryDict], tuple[filter_bar.FilterForm, tuple[str, ...]]]] = {
-    ReviewKind.TASK: _task_form,
-    ReviewKind.TOOL: _tool_form,
-    ReviewKind.TRAJECTORY: _trajectory_form,
+    ReviewKind.TASK: _read_task_form,
+    ReviewKind.TOOL: _read_tool_form,
+    ReviewKind.TRAJECTORY: _read_trajectory_form,
 }
 
 
-def _linked(given: QueryDict, name: str) -> LinkedFilter:
+def _build_linked_filter(given: QueryDict, name: str) -> LinkedFilter:
     values = [value for value in given.getlist(name) if value]
     label = LINKED.get(name, name.replace("_", " ").capitalize())
     if name == "ids":
@@ -128,21 +132,21 @@ def _linked(given: QueryDict, name: str) -> LinkedFilter:
     elif name in ("judged", "order"):
         words = label
     else:
-        words = f"{label} {_name_row(name, values[0])}"
-    return LinkedFilter(_spell(given, [name]), words)
+        words = f"{label} {_name_filtered_row(name, values[0])}"
+    return LinkedFilter(_format_parameters(given, [name]), words)
 
 
-def _name_row(name: str, value: str) -> str:
-    """The name of the row that a filter names by its number; any other value as it is."""
+def _name_filtered_row(name: str, value: str) -> str:
+    """Return the name of the row that a filter names by its number; any other value unchanged."""
     if name not in NAMED or (pk := Params(QueryDict(f"pk={value}")).id("pk")) is None:
         return value
     model, column = NAMED[name]
-    found: str | None = model.objects.filter(pk=pk).values_list(column, flat=True).first()
-    return found or value
+    row_name: str | None = model.objects.filter(pk=pk).values_list(column, flat=True).first()
+    return row_name or value
 
 
-def _spell(given: QueryDict, names: list[str]) -> str:
-    said = QueryDict(mutable=True)
+def _format_parameters(given: QueryDict, names: list[str]) -> str:
+    parameters = QueryDict(mutable=True)
     for name in names:
-        said.setlist(name, [value for value in given.getlist(name) if value])
-    return said.urlencode(safe="/,")
+        parameters.setlist(name, [value for value in given.getlist(name) if value])
+    return parameters.urlencode(safe="/,")

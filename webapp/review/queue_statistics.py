@@ -1,4 +1,4 @@
-"""Numbers of a queue: progress, how often people agree, how fast they decide, and what is stuck, and why."""
+"""Numbers of a queue: progress, agreement of people, speed, and stuck items with reasons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONG = timedelta(days=3)
 
 @dataclass(frozen=True)
 class PersonLine:
-    """What one person, or a judge, did in a queue. Shares are None where there is nothing to divide by."""
+    """Numbers of one person, or a judge, in a queue. Shares are None if there is nothing to divide by."""
 
     name: str
     decisions: int
@@ -52,7 +52,8 @@ class StuckItem:
 
 @dataclass(frozen=True)
 class QueueNumbers:
-    """`agreement` is the share of pairs of people who gave the same verdict on the same item; None without a pair."""
+    """Numbers of a queue. `agreement` is the share of pairs of people who gave the same verdict on the same item; None
+    without a pair."""
 
     open: int
     held: int
@@ -75,17 +76,17 @@ class QueueNumbers:
         return self.open + self.disputed + self.closed
 
 
-def numbers(queue: ReviewQueue) -> QueueNumbers:
-    """Everything that a queue's page counts."""
+def compute_queue_numbers(queue: ReviewQueue) -> QueueNumbers:
+    """Return all numbers on a queue's page."""
     rows = QueueItem.objects.filter(queue=queue)
     states = dict(rows.filter(gold__isnull=True).values_list("state").annotate(n=Count("pk")).order_by())
     fields = (
         "user__username", "judge", "verdict", "seconds", "gold_right", "created_at", "assignment__item",
         f"{queue.kind}_id", "revision_id",
     )  # fmt: skip
-    made = ReviewDecision.objects.filter(queue=queue, undone_at__isnull=True).order_by("-id")
-    decisions = list(made.values(*fields)[:MOST_DECISIONS])
-    people, agreed, pairs = _people(queue, decisions)
+    decision_rows = ReviewDecision.objects.filter(queue=queue, undone_at__isnull=True).order_by("-id")
+    decisions = list(decision_rows.values(*fields)[:MOST_DECISIONS])
+    people, agreed, pairs = _compute_person_lines(queue, decisions)
     seconds = [row["seconds"] for row in decisions if row["seconds"] is not None]
     verdicts: dict[str, int] = defaultdict(int)
     now = timezone.now()
@@ -107,13 +108,13 @@ def numbers(queue: ReviewQueue) -> QueueNumbers:
         last_hour=sum(row["created_at"] > now - timedelta(hours=1) for row in by_people),
         last_day=sum(row["created_at"] > now - timedelta(days=1) for row in by_people),
         people=people,
-        stuck=stuck_items(queue),
+        stuck=list_stuck_items(queue),
         cut=len(decisions) == MOST_DECISIONS,
     )
 
 
-def _people(queue: ReviewQueue, decisions: list[dict[str, Any]]) -> tuple[list[PersonLine], int, int]:
-    """A line for each person and judge, then the pairs of people that agree, of how many."""
+def _compute_person_lines(queue: ReviewQueue, decisions: list[dict[str, Any]]) -> tuple[list[PersonLine], int, int]:
+    """Return a line for each person and judge, the number of agreeing pairs of people, and of all pairs."""
     by_object: dict[tuple[int, int | None], list[dict[str, Any]]] = defaultdict(list)
     for row in decisions:
         if row["gold_right"] is None:
@@ -122,21 +123,21 @@ def _people(queue: ReviewQueue, decisions: list[dict[str, Any]]) -> tuple[list[P
     compared: dict[str, int] = defaultdict(int)
     same = pairs = 0
     for votes in by_object.values():
-        for one, other in combinations(votes, 2):
-            if one["judge"] and other["judge"]:
+        for left_vote, right_vote in combinations(votes, 2):
+            if left_vote["judge"] and right_vote["judge"]:
                 continue
-            equal = one["verdict"] == other["verdict"]
-            if not one["judge"] and not other["judge"]:
+            equal = left_vote["verdict"] == right_vote["verdict"]
+            if not left_vote["judge"] and not right_vote["judge"]:
                 pairs, same = pairs + 1, same + equal
-            for mine, theirs in ((one, other), (other, one)):
-                if not theirs["judge"]:
-                    agreed[_name(mine)] += equal
-                    compared[_name(mine)] += 1
+            for own_vote, other_vote in ((left_vote, right_vote), (right_vote, left_vote)):
+                if not other_vote["judge"]:
+                    agreed[_get_decider_name(own_vote)] += equal
+                    compared[_get_decider_name(own_vote)] += 1
     skips = Assignment.objects.filter(queue=queue, state=AssignmentState.SKIPPED)
     skipped = dict(skips.values_list("user__username").annotate(n=Count("pk")).order_by())
     lines = []
-    for name in sorted({_name(row) for row in decisions} | set(skipped)):
-        mine_rows = [row for row in decisions if _name(row) == name]
+    for name in sorted({_get_decider_name(row) for row in decisions} | set(skipped)):
+        mine_rows = [row for row in decisions if _get_decider_name(row) == name]
         took = [row["seconds"] for row in mine_rows if row["seconds"] is not None]
         gold = [row["gold_right"] for row in mine_rows if row["gold_right"] is not None]
         judged = bool(mine_rows) and bool(mine_rows[0]["judge"])
@@ -156,25 +157,25 @@ def _people(queue: ReviewQueue, decisions: list[dict[str, Any]]) -> tuple[list[P
     return lines, same, pairs
 
 
-def _name(row: dict[str, Any]) -> str:
+def _get_decider_name(row: dict[str, Any]) -> str:
     return str(row["judge"] or row["user__username"])
 
 
-def stuck_items(queue: ReviewQueue) -> list[StuckItem]:
-    """Items that do not get on by themselves, and why, the oldest first."""
+def list_stuck_items(queue: ReviewQueue) -> list[StuckItem]:
+    """Return items that need a person to go on, with the reason, the oldest first."""
     rows = QueueItem.objects.filter(queue=queue, gold__isnull=True).select_related(queue.kind, "assignee")
     if queue.kind == "task":
         rows = rows.defer("task__words")
     now = timezone.now()
-    found = [
+    stuck = [
         StuckItem(item, "people disagree: an adjudicator decides")
         for item in rows.filter(state=ReviewItemState.DISPUTED).order_by("id")[:STUCK_SHOWN]
     ]
     sent = rows.filter(state=ReviewItemState.OPEN, assignee__isnull=False, created_at__lt=now - LONG).order_by("id")
-    for item in sent[: STUCK_SHOWN - len(found)]:
-        found.append(StuckItem(item, f"was sent to {item.assignee}, who has not decided"))
+    for item in sent[: STUCK_SHOWN - len(stuck)]:
+        stuck.append(StuckItem(item, f"was sent to {item.assignee}, who has not decided"))
     skips = Count("assignments", filter=Q(assignments__state=AssignmentState.SKIPPED))
     often = rows.filter(state=ReviewItemState.OPEN).annotate(skips=skips).filter(skips__gte=2).order_by("-skips", "id")
-    for item in often[: STUCK_SHOWN - len(found)]:
-        found.append(StuckItem(item, f"{item.skips} people skipped it"))
-    return found
+    for item in often[: STUCK_SHOWN - len(stuck)]:
+        stuck.append(StuckItem(item, f"{item.skips} people skipped it"))
+    return stuck

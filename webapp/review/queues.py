@@ -1,4 +1,4 @@
-"""Queues: made, changed, filled, and given answers that are known."""
+"""Queues: made, changed, filled, and given gold items with known answers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from webapp.accounts.access import ADJUDICATORS, QUEUE_EDITORS, SCOPES
 from webapp.accounts.models import Role, User
-from webapp.accounts.row_log import acting
+from webapp.accounts.row_log import set_actor
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
-from webapp.jobs.services import create
+from webapp.jobs.queries import find_open_job
+from webapp.jobs.services import enqueue_job
 from webapp.review.assignments import GOLD_OVERLAP
-from webapp.review.decisions import settle
+from webapp.review.decisions import settle_subject
 from webapp.review.models import (
     MOST_OVERLAP,
     QueueItem,
@@ -32,9 +32,9 @@ from webapp.review.models import (
     ReviewKind,
     ReviewQueue,
 )
-from webapp.review.queue_fill import ORDERS, Filled, chosen, count_items, fill
+from webapp.review.queue_fill import ORDERS, Filled, filter_chosen, update_item_counts, update_queue_items
 from webapp.review.queue_filters import read_queue_filters
-from webapp.review.subjects import locked_subject
+from webapp.review.subjects import lock_subject
 
 FILL_JOB = "fill_queue"
 AT_ONCE = 2_000
@@ -51,7 +51,7 @@ REVIEWERS = tuple(role for role in Role.values if "review" in SCOPES[role])
 
 @dataclass(frozen=True)
 class QueueSettings:
-    """What a person chooses of a queue. `members` are user names; empty `roles` and `members` let every reviewer in."""
+    """Settings of a queue. `members` are user names; empty `roles` and `members` admit every reviewer."""
 
     name: str
     kind: str
@@ -65,19 +65,19 @@ class QueueSettings:
     gold_share: float = 0.0
 
 
-def may_edit(user: Any) -> bool:
-    """Whether a person may make, change and close queues, and give items to others."""
+def can_edit(user: Any) -> bool:
+    """Return whether a person may make, change and close queues, and give items to others."""
     return getattr(user, "role", "") in QUEUE_EDITORS
 
 
 def require_editor(user: Any) -> None:
-    if not may_edit(user):
+    if not can_edit(user):
         raise Conflict("Annotators work queues; adjudicators, researchers and operators make them.", code="not_yours")
 
 
-def checked(given: QueueSettings) -> QueueSettings:
-    """The settings, cleaned. Raises InputError: what cannot be used, and why; a filter's text that is too long."""
-    name, guideline = clean(given.name).strip(), clean(given.guideline).strip()
+def check_settings(given: QueueSettings) -> QueueSettings:
+    """Return the cleaned settings. Raises InputError for unusable values, also for a filter's text that is too long."""
+    name, guideline = clean_text(given.name).strip(), clean_text(given.guideline).strip()
     if not name or len(name) > NAME_CHARS:
         raise InputError(f"Give the queue a name of 1 to {NAME_CHARS} characters.")
     if given.kind not in ReviewKind.values:
@@ -108,32 +108,32 @@ def checked(given: QueueSettings) -> QueueSettings:
     )  # fmt: skip
 
 
-def people_named(names: Sequence[str]) -> list[User]:
-    """The people with these user names. Raises InputError: one of them is nobody's."""
-    wanted = list(dict.fromkeys(name.strip() for name in names if name.strip()))
-    found = {user.username: user for user in User.objects.filter(username__in=wanted, is_active=True)}
-    missing = [name for name in wanted if name not in found]
+def find_named_people(names: Sequence[str]) -> list[User]:
+    """Return the people with these user names. Raises InputError if one of them does not exist."""
+    usernames = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    users_by_name = {user.username: user for user in User.objects.filter(username__in=usernames, is_active=True)}
+    missing = [name for name in usernames if name not in users_by_name]
     if missing:
         raise InputError(f"Nobody here is called {missing[0]!r}. Write user names, with commas between them.")
-    return [found[name] for name in wanted]
+    return [users_by_name[name] for name in usernames]
 
 
-def make_queue(user: Any, settings: QueueSettings) -> ReviewQueue:
-    """Make a queue and fill it. Raises InputError; Conflict: the name is taken, or the person may not."""
+def create_queue(user: Any, settings: QueueSettings) -> ReviewQueue:
+    """Create a queue and fill it. Raises InputError; Conflict if the name is taken, or the person may not."""
     require_editor(user)
-    given = checked(settings)
-    people = people_named(given.members)
+    cleaned = check_settings(settings)
+    people = find_named_people(cleaned.members)
     try:
-        with acting(user):
+        with set_actor(user):
             queue = ReviewQueue.objects.create(
-                name=given.name, kind=given.kind, query=given.query, order=given.order, overlap=given.overlap,
-                lease_minutes=given.lease_minutes, roles=list(given.roles), guideline=given.guideline,
-                gold_share=given.gold_share, created_by=user,
+                name=cleaned.name, kind=cleaned.kind, query=cleaned.query, order=cleaned.order, overlap=cleaned.overlap,
+                lease_minutes=cleaned.lease_minutes, roles=list(cleaned.roles), guideline=cleaned.guideline,
+                gold_share=cleaned.gold_share, created_by=user,
             )  # fmt: skip
             queue.members.set(people)
     except IntegrityError as error:
-        raise Conflict(f"There is a queue “{given.name}” already. Take another name.") from error
-    refresh(queue, user)
+        raise Conflict(f"There is a queue “{cleaned.name}” already. Take another name.") from error
+    refresh_queue(queue, user)
     return queue
 
 
@@ -153,9 +153,9 @@ FAILING_TOOLS_GUIDELINE = (
 )
 
 
-def starter_queue() -> tuple[ReviewQueue, bool]:
-    """(the queue of the bundled tasks, whether it was made just now). Two that make it at once make one."""
-    with acting(None, "made with the starter set"):
+def get_or_create_starter_queue() -> tuple[ReviewQueue, bool]:
+    """Return the queue of the bundled tasks and whether it was created just now. Concurrent calls create one queue."""
+    with set_actor(None, "made with the starter set"):
         queue, new = ReviewQueue.objects.get_or_create(
             name=STARTER_QUEUE,
             defaults={
@@ -164,13 +164,13 @@ def starter_queue() -> tuple[ReviewQueue, bool]:
             },
         )  # fmt: skip
     if new:
-        fill(queue)
+        update_queue_items(queue)
     return queue, new
 
 
-def failing_tools_queue() -> tuple[ReviewQueue, bool]:
-    """Return the queue of all failing tools and whether it was made just now. It stays as people change it."""
-    with acting(None, "made with the starter set"):
+def get_or_create_tool_queue() -> tuple[ReviewQueue, bool]:
+    """Return the queue of all failing tools and whether it was created just now. Changes of people to it remain."""
+    with set_actor(None, "made with the starter set"):
         return ReviewQueue.objects.get_or_create(
             name=FAILING_TOOLS_QUEUE,
             defaults={
@@ -179,62 +179,62 @@ def failing_tools_queue() -> tuple[ReviewQueue, bool]:
         )  # fmt: skip
 
 
-def open_tool_queue() -> ReviewQueue | None:
+def find_open_tool_queue() -> ReviewQueue | None:
     """Return the queue in which failing tools are decided on: the one with most open items, None if there is none."""
     rows = ReviewQueue.objects.filter(kind=ReviewKind.TOOL, is_open=True)
     return rows.order_by("-item_count", "pk").first()
 
 
-def settings_of(queue: ReviewQueue) -> dict[str, Any]:
-    """What is chosen of a queue, by field: a change is bound to these as they were read."""
+def serialize_settings(queue: ReviewQueue) -> dict[str, Any]:
+    """Return the settings of a queue by field: a change is bound to these as they were read."""
     names = ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share")
     members = sorted(user.username for user in queue.members.all())
     return {name: getattr(queue, name) for name in names} | {"roles": list(queue.roles), "members": members}
 
 
 def change_queue(user: Any, pk: int, settings: QueueSettings, seen: dict[str, Any] | None = None) -> ReviewQueue:
-    """Change a queue and fill it anew; what it holds (its kind) stays. `seen` are its settings as they were read.
+    """Change a queue and fill it anew; its kind stays. `seen` are its settings as they were read.
 
     A larger overlap gives open items further places; a smaller one takes away those that are free. Raises NotFound;
-    InputError; Conflict; ChangedMeanwhile: somebody else changed them.
+    InputError; Conflict; ChangedMeanwhile if another person changed them.
     """
     require_editor(user)
-    given = checked(settings)
-    people = people_named(given.members)
+    cleaned = check_settings(settings)
+    people = find_named_people(cleaned.members)
     try:
-        with acting(user):
+        with set_actor(user):
             queue = ReviewQueue.objects.select_for_update().filter(pk=pk).first()
             if queue is None:
                 raise NotFound("There is no such queue.")
-            if seen is not None and seen != settings_of(queue):
+            if seen is not None and seen != serialize_settings(queue):
                 raise ChangedMeanwhile(
                     "Somebody changed this queue since you opened it; nothing of yours is saved yet."
                 )
             before = queue.overlap
             for name in ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share"):
-                setattr(queue, name, getattr(given, name))
-            queue.roles = list(given.roles)
+                setattr(queue, name, getattr(cleaned, name))
+            queue.roles = list(cleaned.roles)
             queue.save()
             queue.members.set(people)
             if queue.overlap != before:
-                _resize(queue)
+                _resize_open_items(queue)
     except IntegrityError as error:
-        raise Conflict(f"There is a queue “{given.name}” already. Take another name.") from error
+        raise Conflict(f"There is a queue “{cleaned.name}” already. Take another name.") from error
     if queue.overlap < before:
-        _settle_open(user, queue)
-    refresh(queue, user)
+        _settle_full_items(user, queue)
+    refresh_queue(queue, user)
     return queue
 
 
-def _settle_open(user: Any, queue: ReviewQueue) -> None:
+def _settle_full_items(user: Any, queue: ReviewQueue) -> None:
     """Settle the items on which as many people have decided as are needed now."""
     full = QueueItem.objects.filter(queue=queue, gold__isnull=True, state=ReviewItemState.OPEN, free=0)
     for pk in list(full.values_list(f"{queue.kind}_id", flat=True)):
-        with acting(user, "fewer people decide on an item"):
-            settle(queue.kind, locked_subject(queue.kind, pk))
+        with set_actor(user, "fewer people decide on an item"):
+            settle_subject(queue.kind, lock_subject(queue.kind, pk))
 
 
-def _resize(queue: ReviewQueue) -> None:
+def _resize_open_items(queue: ReviewQueue) -> None:
     items = QueueItem.objects.filter(queue=queue, gold__isnull=True, state=ReviewItemState.OPEN).select_for_update()
     for item in items.order_by("pk").iterator(chunk_size=1_000):
         taken = item.overlap - item.free
@@ -243,10 +243,10 @@ def _resize(queue: ReviewQueue) -> None:
         item.save(update_fields=["overlap", "free"])
 
 
-def set_open(user: Any, pk: int, *, is_open: bool) -> ReviewQueue:
-    """Open or close a queue: nobody pulls from a closed one. Raises NotFound; Conflict."""
+def set_queue_open(user: Any, pk: int, *, is_open: bool) -> ReviewQueue:
+    """Open or close a queue: no person can pull from a closed one. Raises NotFound; Conflict."""
     require_editor(user)
-    with acting(user):
+    with set_actor(user):
         queue = ReviewQueue.objects.select_for_update().filter(pk=pk).first()
         if queue is None:
             raise NotFound("There is no such queue.")
@@ -255,30 +255,30 @@ def set_open(user: Any, pk: int, *, is_open: bool) -> ReviewQueue:
     return queue
 
 
-def refresh(queue: ReviewQueue, user: Any = None) -> Filled | Job:
-    """Fill a queue, at once where it is small, else by a job."""
-    if chosen(queue).order_by()[: AT_ONCE + 1].count() <= AT_ONCE:
-        return fill(queue)
-    return start_fill(queue, user)
+def refresh_queue(queue: ReviewQueue, user: Any = None) -> Filled | Job:
+    """Fill a queue, at once if it is small, else by a job."""
+    if filter_chosen(queue).order_by()[: AT_ONCE + 1].count() <= AT_ONCE:
+        return update_queue_items(queue)
+    return start_fill_job(queue, user)
 
 
-def start_fill(queue: ReviewQueue, user: Any = None) -> Job:
-    """Queue the filling of a queue; the job that is under way where there is one."""
+def start_fill_job(queue: ReviewQueue, user: Any = None) -> Job:
+    """Start the job that fills a queue, or return the one under way."""
     subject = f"queue:{queue.pk}"
-    known = open_of(FILL_JOB, subject)
-    if known is not None:
-        return known
-    return create(FILL_JOB, f"Fill the queue {queue.name}", {"queue": queue.pk}, user, subject=subject)
+    open_job = find_open_job(FILL_JOB, subject)
+    if open_job is not None:
+        return open_job
+    return enqueue_job(FILL_JOB, f"Fill the queue {queue.name}", {"queue": queue.pk}, user, subject=subject)
 
 
-def refresh_if_old(queue: ReviewQueue) -> None:
-    """Fill a queue that is empty or was not filled for a while; who looks at it waits for a small one alone."""
+def refresh_if_stale(queue: ReviewQueue) -> None:
+    """Fill a queue that is empty or was not filled for a while; only a small one is filled while the viewer waits."""
     if queue.filled_at is None or not queue.item_count or timezone.now() - queue.filled_at > STALE_AFTER:
-        refresh(queue)
+        refresh_queue(queue)
 
 
-def known_answers(decisions: Sequence[ReviewDecision]) -> set[int]:
-    """Primary keys of those whose item is asked of everybody by now, to see how well they decide."""
+def find_gold_decisions(decisions: Sequence[ReviewDecision]) -> set[int]:
+    """Return the primary keys of those decisions whose item is now a gold item, which all people are asked."""
     of_these = Q(pk__in=())
     for kind in ReviewKind.values:
         of_these |= Q(**{f"{kind}__in": [row.subject_id for row in decisions if row.queue_id and row.kind == kind]})
@@ -287,17 +287,17 @@ def known_answers(decisions: Sequence[ReviewDecision]) -> set[int]:
     return {row.pk for row in decisions if (row.queue_id, row.kind, row.subject_id) in gold}
 
 
-def make_gold(user: Any, decision: int) -> QueueItem:
-    """Ask everybody of the queue what a decision answered, to see how well they decide: its item becomes a gold item.
+def create_gold_item(user: Any, decision: int) -> QueueItem:
+    """Turn the item of a decision into a gold item: all people of the queue are asked it, to see how well they decide.
 
-    Raises NotFound; Conflict: the decision does not stand or was made outside of a queue, or the person may not.
+    Raises NotFound; Conflict if the decision was made outside of a queue, or the person may not.
     """
     row = ReviewDecision.objects.filter(pk=decision, undone_at__isnull=True, user__isnull=False).first()
     if row is None or row.queue_id is None:
         raise NotFound("There is no such decision of a queue.")
     if user.role not in ADJUDICATORS:
         raise Conflict("Adjudicators say which answers are known.", code="needs_adjudicator")
-    with acting(user):
+    with set_actor(user):
         items = QueueItem.objects.select_for_update(of=("self",)).select_related("queue")
         item = items.filter(queue=row.queue_id, **{f"{row.kind}_id": row.subject_id}).first()
         if item is None:
@@ -308,25 +308,25 @@ def make_gold(user: Any, decision: int) -> QueueItem:
         item.gold = {"verdict": row.verdict, "reasons": row.reasons, "decision": row.pk}
         item.state, item.overlap, item.free = ReviewItemState.OPEN, GOLD_OVERLAP, GOLD_OVERLAP - taken
         item.save(update_fields=["gold", "state", "overlap", "free"])
-        count_items(item.queue)
+        update_item_counts(item.queue)
     return item
 
 
-def visible_queues(user: Any) -> list[ReviewQueue]:
-    """Every queue, those that are open first, by name."""
+def list_queues(user: Any) -> list[ReviewQueue]:
+    """Return every queue, open ones first, by name."""
     return list(ReviewQueue.objects.prefetch_related("members").order_by("-is_open", "kind", "name"))
 
 
-def waiting_for(user: User) -> QuerySet[QueueItem]:
-    """The open items that were sent to a person."""
+def filter_sent_items(user: User) -> QuerySet[QueueItem]:
+    """Return the open items that were sent to a person."""
     rows = QueueItem.objects.filter(assignee=user, state=ReviewItemState.OPEN, free__gt=0)
     return rows.select_related("queue", "sent_by").order_by("-id")
 
 
-def queue_named(name: str) -> ReviewQueue:
-    """The queue of this name or number. Raises NotFound."""
-    wanted = Q(name=name) | (Q(pk=int(name)) if name.isascii() and name.isdecimal() and len(name) < 19 else Q())
-    queue = ReviewQueue.objects.filter(wanted).first()
+def get_named_queue(name: str) -> ReviewQueue:
+    """Return the queue with this name or number. Raises NotFound."""
+    condition = Q(name=name) | (Q(pk=int(name)) if name.isascii() and name.isdecimal() and len(name) < 19 else Q())
+    queue = ReviewQueue.objects.filter(condition).first()
     if queue is None:
-        raise NotFound(f"There is no queue {clean(name)[:60]!r}.")
+        raise NotFound(f"There is no queue {clean_text(name)[:60]!r}.")
     return queue

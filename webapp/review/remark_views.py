@@ -1,4 +1,4 @@
-"""Views of remarks: those of an object, a new one, and one that is dealt with."""
+"""Views of remarks: those of an object, a new one, and a resolved one."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from synthesis.errors import InputError
-from webapp.accounts.access import ADJUDICATORS, access, may
+from webapp.accounts.access import ADJUDICATORS, has_scope, require_scope
 from webapp.errors import NotFound
-from webapp.htmx import wants_fragment
+from webapp.htmx import render_fragment, wants_fragment
 from webapp.query_params import MOST_TEXT, Params
 from webapp.review import remarks as services
 from webapp.review.decision_views import require_kind
-from webapp.review.desk import remarks_of
+from webapp.review.desk import list_remarks
 from webapp.review.models import RemarkKind
-from webapp.review.places import linked_places
-from webapp.review.subjects import require_subject, subject_page
+from webapp.review.places import link_places
+from webapp.review.subjects import build_subject_url, require_subject
 
 
-@access("read")
+@require_scope("read")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """The remarks on an object, as a part of its page; POST adds one."""
+def show_remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """Show the remarks on an object, as a part of its page; POST adds one."""
     require_subject(require_kind(kind), pk)
     params, problem, status = Params(request.POST), "", 200
     if request.method == "POST":
-        if not may(request.user, "review"):
+        if not has_scope(request.user, "review"):
             return render(request, "403.html", {"scope": "review"}, status=403)
         try:
             services.add_remark(
@@ -45,23 +45,24 @@ def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
             problem, status = str(error), 422
         else:
             if not wants_fragment(request):
-                return redirect(f"{subject_page(kind, pk)}#remarks")
+                return redirect(f"{build_subject_url(kind, pk)}#remarks")
     context = {
         "kind": kind,
         "subject_pk": pk,
-        "remarks": [(row, linked_places(kind, pk, [row.place] if row.place else [])) for row in remarks_of(kind, pk)],
+        "remarks": [(row, link_places(kind, pk, [row.place] if row.place else [])) for row in list_remarks(kind, pk)],
         "remark_kinds": RemarkKind.choices,
         "is_adjudicator": getattr(request.user, "role", "") in ADJUDICATORS,
         "problem": problem,
         "filled": {name: params.text(name, MOST_TEXT) if problem else "" for name in ("text", "place", "remark")},
     }
-    template = "review/remarks_part.html" if wants_fragment(request) else "review/remarks.html"
-    return render(request, template, context, status=200 if wants_fragment(request) else status)
+    if wants_fragment(request):
+        return render_fragment(request, "review/remarks.html", context)
+    return render(request, "review/remarks.html", context, status=status)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def resolve(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say that a remark is dealt with, or open it again."""
+def resolve_remark(request: HttpRequest, pk: int) -> HttpResponse:
+    """Resolve a remark, or reopen it."""
     row = services.resolve_remark(request.user, pk, dealt_with=Params(request.POST).flag("dealt_with"))
     return redirect("review:remarks", row.kind, row.subject_id)

@@ -7,42 +7,44 @@ from typing import Any
 from django.utils import timezone
 
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from webapp.accounts.access import ADJUDICATORS
-from webapp.accounts.row_log import acting
+from webapp.accounts.row_log import set_actor
 from webapp.errors import Conflict, NotFound
-from webapp.review.models import Remark, RemarkKind, subject_filter
-from webapp.review.places import require_length, require_place
-from webapp.review.subjects import find_subject
+from webapp.review.models import Remark, RemarkKind, build_subject_filter
+from webapp.review.places import require_place, require_place_length
+from webapp.review.subjects import get_subject
 
 TEXT_CHARS = 4_000
 LABEL_CHARS = 60
 
 
 def add_remark(user: Any, kind: str, pk: int, remark: str, text: str, place: str = "") -> Remark:
-    """Put a remark on an object. Raises NotFound; InputError: nothing written, too long, or no such place."""
-    subject = find_subject(kind, pk)
+    """Put a remark on an object. Raises NotFound; InputError if it is empty, too long, or at an unknown place."""
+    subject = get_subject(kind, pk)
     if remark not in RemarkKind.values:
         raise InputError("A remark is a comment, a label or a flag.")
-    words, where = clean(text).strip(), clean(place).strip()
+    words, where = clean_text(text).strip(), clean_text(place).strip()
     most = LABEL_CHARS if remark == RemarkKind.LABEL else TEXT_CHARS
     if not words:
         raise InputError("Write what you want to say; a flag says what is wrong.")
     if len(words) > most:
         raise InputError(f"Write at most {most:,} characters; these are {len(words):,}.")
     if where:
-        require_length(where)
+        require_place_length(where)
         require_place(subject, where)
-    with acting(user):
-        return Remark.objects.create(**subject_filter(kind, pk), remark=remark, place=where, text=words, user=user)
+    with set_actor(user):
+        return Remark.objects.create(
+            **build_subject_filter(kind, pk), remark=remark, place=where, text=words, user=user
+        )
 
 
 def resolve_remark(user: Any, pk: int, *, dealt_with: bool) -> Remark:
-    """Say that a remark is dealt with, or not after all: its author, or an adjudicator.
+    """Resolve or reopen a remark: its author, or an adjudicator.
 
-    Raises NotFound; Conflict: it is another's.
+    Raises NotFound; Conflict if it is another person's.
     """
-    with acting(user):
+    with set_actor(user):
         row = Remark.objects.select_for_update().filter(pk=pk).first()
         if row is None:
             raise NotFound("There is no such remark.")

@@ -1,4 +1,4 @@
-"""Objects that are decided on: found, locked, named, and given an entity tag."""
+"""Objects of decisions: found, locked, named, and given an entity tag."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.models import Environment, Tool
 from webapp.errors import NotFound
 from webapp.review.models import ReviewKind
-from webapp.review.task_gate import task_tag
+from webapp.review.task_gate import build_task_tag
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Score, Trajectory
 
@@ -23,24 +23,25 @@ MISSING = {
 }
 
 
-def locked_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
-    """The object with its row locked: of two people who decide at once, the second sees what the first did.
+def lock_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
+    """Return the object with its row locked: of two people who decide at once, the second sees the first one's
+    decision.
 
-    Of a tool its environment is locked, as whoever saves a new version does. Raises NotFound.
+    For a tool its environment is locked, as saving a new version does. Raises NotFound.
     """
-    found: Task | Tool | Trajectory | None
+    subject: Task | Tool | Trajectory | None
     if kind == ReviewKind.TASK:
-        found = _LOCKED_TASK.first(pk=pk)
+        subject = _LOCKED_TASK.first(pk=pk)
     elif kind == ReviewKind.TOOL:
-        found = Tool.objects.select_related("version").defer("version__record").filter(pk=pk).first()
-        if found is not None:
-            list(Environment.objects.select_for_update().filter(pk=found.version.environment_id).values_list("pk"))
+        subject = Tool.objects.select_related("version").defer("version__record").filter(pk=pk).first()
+        if subject is not None:
+            list(Environment.objects.select_for_update().filter(pk=subject.version.environment_id).values_list("pk"))
     else:
         heavy = ("record", "matrix")
-        found = Trajectory.objects.select_for_update(of=("self",)).defer(*heavy).filter(pk=pk).first()
-    if found is None:
+        subject = Trajectory.objects.select_for_update(of=("self",)).defer(*heavy).filter(pk=pk).first()
+    if subject is None:
         raise NotFound(MISSING[ReviewKind(kind)])
-    return found
+    return subject
 
 
 _LOCKED_TASK = KeptQuery[Task](
@@ -53,25 +54,25 @@ _LOCKED_TASK = KeptQuery[Task](
 )
 
 
-def tag_of(kind: str, subject: Model) -> str:
-    """The entity tag of an object: of a task its revision and reference, of a tool its version, of a trajectory its
-    newest score."""
+def build_entity_tag(kind: str, subject: Model) -> str:
+    """Return the entity tag of an object: of a task by its revision and reference, of a tool by its version, of a
+    trajectory by its newest score."""
     if isinstance(subject, Task):
-        return task_tag(subject)
+        return build_task_tag(subject)
     if isinstance(subject, Tool):
         current = subject.version.environment.current_id == subject.version_id
         return content_hash([subject.version.content_hash, subject.name, current])
     newest = Score.objects.filter(trajectory=subject.pk).order_by("-id").values_list("pk", flat=True).first()
-    return score_tag(subject.pk, newest)
+    return build_score_tag(subject.pk, newest)
 
 
-def score_tag(trajectory: int, score: int | None) -> str:
-    """The entity tag of a trajectory whose newest score is this one."""
+def build_score_tag(trajectory: int, score: int | None) -> str:
+    """Return the entity tag of a trajectory whose newest score is this one."""
     return content_hash(["trajectory", trajectory, score])
 
 
-def subject_page(kind: str, pk: int) -> str:
-    """The address of the object's own page."""
+def build_subject_url(kind: str, pk: int) -> str:
+    """Return the URL of the object's own page."""
     if kind == ReviewKind.TOOL:
         environment = Tool.objects.values_list("version__environment_id", flat=True).filter(pk=pk).first()
         return reverse("environments:detail", args=[environment or 0])
@@ -79,29 +80,29 @@ def subject_page(kind: str, pk: int) -> str:
     return reverse(names[ReviewKind(kind)], args=[pk])
 
 
-def subject_title(subject: Model) -> str:
-    """How people know the object."""
+def get_subject_title(subject: Model) -> str:
+    """Return the title by which people know the object."""
     if isinstance(subject, Trajectory):
         return f"Trajectory {subject.pk}"
     return str(getattr(subject, "title", "") or getattr(subject, "name", ""))
 
 
-def find_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
-    """The object as it is. Raises NotFound."""
-    found: Task | Tool | Trajectory | None = _rows(kind).filter(pk=pk).first()
-    if found is None:
+def get_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
+    """Return the object. Raises NotFound."""
+    subject: Task | Tool | Trajectory | None = _select_subjects(kind).filter(pk=pk).first()
+    if subject is None:
         raise NotFound(MISSING[ReviewKind(kind)])
-    return found
+    return subject
 
 
 def require_subject(kind: str, pk: int) -> None:
-    """Raises NotFound: there is no such object."""
-    if not _rows(kind).filter(pk=pk).exists():
+    """Raise NotFound if the object does not exist."""
+    if not _select_subjects(kind).filter(pk=pk).exists():
         raise NotFound(MISSING[ReviewKind(kind)])
 
 
-def _rows(kind: str) -> QuerySet[Any]:
-    """The objects of a kind with what they stand on, without big columns."""
+def _select_subjects(kind: str) -> QuerySet[Any]:
+    """Return the objects of a kind with the rows that they depend on, without big columns."""
     if kind == ReviewKind.TASK:
         return Task.objects.select_related("current__scenario").defer("current__record")
     if kind == ReviewKind.TOOL:

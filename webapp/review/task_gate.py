@@ -1,4 +1,4 @@
-"""What a task's approval rests on: its entity tag, and what stands in the way."""
+"""The basis of a task's approval: its entity tag, and obstacles."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 from webapp.accounts.access import ADJUDICATORS
 from webapp.content_store import content_hash
 from webapp.review.verdicts import SETTLED
-from webapp.scenarios.audits.page import words
+from webapp.scenarios.audits.page import describe_verdict
 from webapp.scenarios.models import AuditState, Task
-from webapp.scenarios.references import reference_of
+from webapp.scenarios.references import find_reference
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why a task cannot be approved as it stands. `overridable`: an adjudicator may all the same, with a reason."""
+    """Reason why a task cannot be approved in its current state. `overridable`: an adjudicator may do so all the same,
+    with a reason."""
 
     code: str
     message: str
     overridable: bool = False
 
 
-def task_tag(task: Task) -> str:
-    """The entity tag of what a decision is bound to: revision, reference, and whether people have settled it.
+def build_task_tag(task: Task) -> str:
+    """Return the entity tag that a decision is bound to: revision, reference, and whether people have settled it.
 
-    A vote that settles nothing does not change it, so that several people can decide on one task at a time.
+    A vote that settles nothing does not change it, so that several people can decide on one task at the same time.
     """
-    reference = reference_of(task.current) if task.current is not None else None
+    reference = find_reference(task.current) if task.current is not None else None
     settled = task.review_state if task.review_state in SETTLED else "open"
     revision = task.current.content_hash if task.current is not None else ""
     return content_hash([revision, reference.content_hash if reference else "", settled])
@@ -55,29 +56,29 @@ UNAUDITED = frozenset({"stale_audit", "no_audit"})
 """What an audit that is under way may be about to clear."""
 
 
-def obstacle_codes(audit_state: str, *, revision: bool, reference: bool, superseded: bool) -> list[str]:
-    """The codes of what stands in the way of approving a task, by what it has and how its audit stands."""
+def list_obstacle_codes(audit_state: str, *, revision: bool, reference: bool, superseded: bool) -> list[str]:
+    """Return the codes of the obstacles to approving a task, by its parts and the state of its audit."""
     if not revision:
         return ["no_revision"]
     if superseded:
         return ["superseded"]
-    known = reference or audit_state == AuditState.UNPROVEN  # which says that there is none
-    found = ["" if known else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
-    return [code for code in found if code]
+    is_reference_settled = reference or audit_state == AuditState.UNPROVEN  # which says that there is none
+    codes = ["" if is_reference_settled else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
+    return [code for code in codes if code]
 
 
-def obstacles(task: Task) -> list[Obstacle]:
-    """What stands in the way of approving a task; empty where nothing does."""
-    known = task.current is not None and reference_of(task.current) is not None
-    codes = obstacle_codes(
-        task.audit_state, revision=task.current is not None, reference=known, superseded=task.superseded
+def list_obstacles(task: Task) -> list[Obstacle]:
+    """Return the obstacles to approving a task."""
+    has_reference = task.current is not None and find_reference(task.current) is not None
+    codes = list_obstacle_codes(
+        task.audit_state, revision=task.current is not None, reference=has_reference, superseded=task.superseded
     )
-    return [Obstacle(code, _message(code, task), code in OVERRIDABLE) for code in codes]
+    return [Obstacle(code, _build_message(code, task), code in OVERRIDABLE) for code in codes]
 
 
-def _message(code: str, task: Task) -> str:
+def _build_message(code: str, task: Task) -> str:
     if code == "red_audit" and task.audit is not None:
-        return words(task.audit, list(task.audit.faults.all()))
+        return describe_verdict(task.audit, list(task.audit.faults.all()))
     if code == "incomplete_audit" and task.audit is not None:
         return f"{_MESSAGES[code]} {task.audit.why}".strip()
     if code == "superseded" and task.current is not None:
@@ -85,6 +86,6 @@ def _message(code: str, task: Task) -> str:
     return _MESSAGES[code]
 
 
-def may_override(user: Any) -> bool:
-    """Whether a person may approve against a red, incomplete or unproven audit, for a reason that is kept."""
+def can_override(user: Any) -> bool:
+    """Return whether a person may approve against a red, incomplete or unproven audit, for a reason that is kept."""
     return getattr(user, "role", "") in ADJUDICATORS

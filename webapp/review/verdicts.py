@@ -1,4 +1,4 @@
-"""Verdicts that people give on each kind of object, the reasons they name, and what of that is needed."""
+"""Verdicts of people on each kind of object, their reasons, and which of them are needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from webapp.scenarios.models import ReviewState
 
 @dataclass(frozen=True)
 class Verdict:
-    """One choice of a decision. `state` is what a task becomes; `key` is the letter that chooses it on the page."""
+    """One choice of a decision. `state` is the resulting state of a task; `key` is the letter that chooses it on the
+    page."""
 
     code: str
     label: str
@@ -80,17 +81,17 @@ REASONS: dict[str, tuple[Reason, ...]] = {
 SETTLED = (ReviewState.APPROVED, ReviewState.CHANGES_REQUESTED, ReviewState.REJECTED)
 
 
-def verdict_of(kind: str, code: str) -> Verdict | None:
-    """The verdict with this code, of the kind of object."""
+def find_verdict(kind: str, code: str) -> Verdict | None:
+    """Return the verdict with this code for the kind of object; None if there is none."""
     return next((verdict for verdict in VERDICTS[kind] if verdict.code == code), None)
 
 
-def verdict_label(kind: str, code: str) -> str:
-    found = verdict_of(kind, code)
-    return found.label if found is not None else code
+def get_verdict_label(kind: str, code: str) -> str:
+    verdict = find_verdict(kind, code)
+    return verdict.label if verdict is not None else code
 
 
-def reason_labels(kind: str, codes: Sequence[str]) -> list[str]:
-    """The words of reason codes; one that is not known any more stands as it is."""
+def list_reason_labels(kind: str, codes: Sequence[str]) -> list[str]:
+    """Return the labels of reason codes; an unknown code is returned unchanged."""
     words = {reason.code: reason.label for reason in REASONS[kind]}
     return [words.get(code, code) for code in codes]

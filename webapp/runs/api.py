@@ -1,4 +1,4 @@
-"""The API of training jobs, in OpenAI's shapes: `/fine_tuning/jobs`."""
+"""API of training jobs, in OpenAI's shapes: `/fine_tuning/jobs`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ninja import Query, Router
 
 from training import presets
 from training.job import ANY_MODEL
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.idempotency import idempotent
-from webapp.rest.openai_lists import PublicId, no_such_place, paged, seconds
+from webapp.rest.openai_lists import PublicId, build_unknown_row_problem, fetch_page_or_problem, to_unix_seconds
 from webapp.rest.problems import FieldError, Problem
-from webapp.rest.types import ShortText, file_of
+from webapp.rest.types import ShortText, describe_file_answer
 from webapp.runs import checkpoint_files, control, queries, services
-from webapp.runs.candidates import candidates
+from webapp.runs.candidates import list_candidates
 from webapp.runs.curves.series import MOST_KEYS
 from webapp.runs.launch.job_lookup import RefusedJob
-from webapp.runs.launch.preflight import sentence_of
+from webapp.runs.launch.preflight import format_sentence
 from webapp.runs.models import Checkpoint, TrainingJob
 from webapp.runs.openai import conversion
 from webapp.runs.openai.request_schemas import (
@@ -67,23 +67,23 @@ METADATA: dict[str, Any] = {
 _ENTRY = re.compile(r"metadata\[([^\[\]]{1,64})\]")
 
 
-def find(job: str) -> TrainingJob:
+def get_job_or_404(job: str) -> TrainingJob:
     try:
-        return queries.job_of(job)
+        return queries.get_job(job)
     except TrainingJob.DoesNotExist as error:
         raise Problem(404, f"There is no training job {job[:60]!r}. GET /fine_tuning/jobs lists them.") from error
 
 
-def find_checkpoint(job: str, checkpoint: str) -> Checkpoint:
-    row = Checkpoint.objects.filter(job=find(job), public_id=checkpoint).first()
+def get_checkpoint_or_404(job: str, checkpoint: str) -> Checkpoint:
+    row = Checkpoint.objects.filter(job=get_job_or_404(job), public_id=checkpoint).first()
     if row is None:
         message = f"This job has no checkpoint {checkpoint[:60]!r}. GET /fine_tuning/jobs/{job}/checkpoints lists them."
         raise Problem(404, message)
     return row
 
 
-def metadata_of(request: HttpRequest) -> dict[str, str]:
-    """The filter `metadata[key]=value`. Raises Problem (422)."""
+def parse_metadata(request: HttpRequest) -> dict[str, str]:
+    """Return the filter `metadata[key]=value`. Raises Problem (422)."""
     metadata = {}
     for name in request.GET:
         value = str(request.GET[name])
@@ -98,7 +98,7 @@ def metadata_of(request: HttpRequest) -> dict[str, str]:
     return metadata
 
 
-@router.post("/fine_tuning/jobs", auth=needs("train"), response=TrainingJobOut | PreflightOut)
+@router.post("/fine_tuning/jobs", auth=require_scope("train"), response=TrainingJobOut | PreflightOut)
 @idempotent
 def create_training_job(request: HttpRequest, body: TrainingJobIn, query: Query[DryRunQuery]) -> Any:
     """Create a job; it is queued once its data are frozen and the job that it comes after has succeeded.
@@ -106,98 +106,103 @@ def create_training_job(request: HttpRequest, body: TrainingJobIn, query: Query[
     With `dry_run` (in the body or the address) nothing is stored: problems and warnings by field, steps, memory, time
     and queue are answered.
     """
-    asked, user = conversion.new_job(body), person(request)
+    new_job, user = conversion.parse_new_job(body), get_acting_user(request)
     if body.dry_run or query.dry_run:
-        return conversion.preflight_out(services.dry_run(asked, user))
+        return conversion.serialize_preflight(services.preflight_job(new_job, user))
     try:
-        return conversion.job_out(services.create_job(asked, user))
+        return conversion.serialize_job(services.create_job(new_job, user))
     except RefusedJob as error:
-        raise conversion.refused(error, asked.method) from error
+        raise conversion.to_refused_fields(error, new_job.method) from error
 
 
-@router.get("/fine_tuning/jobs", auth=needs("read"), response=TrainingJobList, openapi_extra=METADATA)
+@router.get("/fine_tuning/jobs", auth=require_scope("read"), response=TrainingJobList, openapi_extra=METADATA)
 def list_training_jobs(request: HttpRequest, query: Query[JobsQuery]) -> Any:
     """Training jobs, newest first."""
-    rows, more = paged(queries.jobs(metadata=metadata_of(request)), query.after, query.limit)
-    return {"object": "list", "data": conversion.jobs_out(rows), "has_more": more}
+    rows, more = fetch_page_or_problem(queries.filter_jobs(metadata=parse_metadata(request)), query.after, query.limit)
+    return {"object": "list", "data": conversion.serialize_jobs(rows), "has_more": more}
 
 
-@router.get("/fine_tuning/presets", auth=needs("read"), response=PresetList)
+@router.get("/fine_tuning/presets", auth=require_scope("read"), response=PresetList)
 def list_training_presets(request: HttpRequest) -> Any:
-    """Every preset with each value and where it comes from: published (where in a paper), released (in its
+    """Every preset with each value and its source: published (the place in a paper), released (in its
     authors' code) or ours (the reason)."""
     entries = []
-    for name in presets.names():
-        preset = presets.load(name)
+    for name in presets.list_presets():
+        preset = presets.load_preset(name)
         values = [
             {"path": path, "value": value, "mark": preset.marks[path].model_dump()}
-            for path, value in presets.leaves(preset.config)
+            for path, value in presets.iterate_leaves(preset.config)
         ]
-        told = preset.model_dump(mode="json", include={"name", "title", "paper", "about", "config"})
-        entries.append(told | {"method": preset.config.type, "values": values})
+        entry = preset.model_dump(mode="json", include={"name", "title", "paper", "about", "config"})
+        entries.append(entry | {"method": preset.config.type, "values": values})
     return {"object": "list", "data": entries}
 
 
-@router.get("/fine_tuning/jobs/{job}", auth=needs("read"), response=TrainingJobOut)
+@router.get("/fine_tuning/jobs/{job}", auth=require_scope("read"), response=TrainingJobOut)
 def get_training_job(request: HttpRequest, job: PublicId) -> Any:
     """One training job."""
-    return conversion.job_out(find(job))
+    return conversion.serialize_job(get_job_or_404(job))
 
 
-def acted(job: str, act: Callable[[TrainingJob], Any]) -> dict[str, Any]:
-    """Do it, and give the job as it is then."""
-    act(find(job))
-    return conversion.job_out(find(job))
+def act_on_job(job: str, act: Callable[[TrainingJob], Any]) -> dict[str, Any]:
+    """Call `act` with the job, and return the job as it is then."""
+    act(get_job_or_404(job))
+    return conversion.serialize_job(get_job_or_404(job))
 
 
-@router.post("/fine_tuning/jobs/{job}/cancel", auth=needs("train"), response=TrainingJobOut)
+@router.post("/fine_tuning/jobs/{job}/cancel", auth=require_scope("train"), response=TrainingJobOut)
 @idempotent
 def cancel_training_job(request: HttpRequest, job: PublicId) -> Any:
-    """End a job: at once where it waits, within a step where it runs; its checkpoints stay."""
-    return acted(job, lambda row: control.cancel(row, person(request)))
+    """End a job: at once if it waits, within a step if it runs; its checkpoints stay."""
+    return act_on_job(job, lambda row: control.cancel_job(row, get_acting_user(request)))
 
 
-@router.post("/fine_tuning/jobs/{job}/pause", auth=needs("train"), response=TrainingJobOut)
+@router.post("/fine_tuning/jobs/{job}/pause", auth=require_scope("train"), response=TrainingJobOut)
 @idempotent
 def pause_training_job(request: HttpRequest, job: PublicId) -> Any:
-    """Let a job stand still: at once where it waits, within a step and with a checkpoint where it runs."""
-    return acted(job, lambda row: control.pause(row, person(request)))
+    """Pause a job: at once if it waits, within a step and with a checkpoint if it runs."""
+    return act_on_job(job, lambda row: control.pause_job(row, get_acting_user(request)))
 
 
-@router.post("/fine_tuning/jobs/{job}/resume", auth=needs("train"), response=TrainingJobOut)
+@router.post("/fine_tuning/jobs/{job}/resume", auth=require_scope("train"), response=TrainingJobOut)
 @idempotent
 def resume_training_job(request: HttpRequest, job: PublicId, body: ResumeJobIn | None = None) -> Any:
     """Let a paused or failed job go on from its last checkpoint, perhaps with more hours or calls."""
     more = body or ResumeJobIn()
-    return acted(
-        job, lambda row: control.resume(row, person(request), hours=more.hours, calls_allowed=more.calls_allowed)
+    return act_on_job(
+        job,
+        lambda row: control.resume_job(
+            row, get_acting_user(request), hours=more.hours, calls_allowed=more.calls_allowed
+        ),
     )
 
 
-@router.post("/fine_tuning/jobs/{job}/ignore_memory", auth=needs("train"), response=TrainingJobOut)
+@router.post("/fine_tuning/jobs/{job}/ignore_memory", auth=require_scope("train"), response=TrainingJobOut)
 @idempotent
 def ignore_training_memory(request: HttpRequest, job: PublicId) -> Any:
     """Let any worker that can load a job's model take it, whatever the estimate of its memory says. If that was right,
     the job ends out of memory."""
-    return acted(job, lambda row: control.ignore_memory(row, person(request)))
+    return act_on_job(job, lambda row: control.ignore_job_memory(row, get_acting_user(request)))
 
 
-@router.get("/fine_tuning/jobs/{job}/events", auth=needs("read"), response=TrainingEventList)
+@router.get("/fine_tuning/jobs/{job}/events", auth=require_scope("read"), response=TrainingEventList)
 def list_training_events(request: HttpRequest, job: PublicId, query: Query[EventsQuery]) -> Any:
-    """What a person reads of a job, newest first."""
-    rows, more = paged(queries.events_of(find(job)), query.after, query.limit)
-    return {"object": "list", "data": [conversion.event_out(row) for row in rows], "has_more": more}
+    """List a job's log for people, newest first."""
+    rows, more = fetch_page_or_problem(queries.list_events(get_job_or_404(job)), query.after, query.limit)
+    return {"object": "list", "data": [conversion.serialize_event(row) for row in rows], "has_more": more}
 
 
-@router.get("/fine_tuning/jobs/{job}/checkpoints", auth=needs("read"), response=CheckpointList)
+@router.get("/fine_tuning/jobs/{job}/checkpoints", auth=require_scope("read"), response=CheckpointList)
 def list_training_checkpoints(request: HttpRequest, job: PublicId, query: Query[JobsQuery]) -> Any:
     """Checkpoints of a job, newest first; those that a resumed job superseded are left out."""
-    row = find(job)
-    rows, more = paged(queries.checkpoints_of(row), query.after, query.limit)
-    numbers = queries.metrics_at(row, [checkpoint.step for checkpoint in rows], conversion.TOLD_AT_CHECKPOINT)
+    row = get_job_or_404(job)
+    rows, more = fetch_page_or_problem(queries.list_checkpoints(row), query.after, query.limit)
+    numbers = queries.get_metrics_at_steps(row, [checkpoint.step for checkpoint in rows], conversion.TOLD_AT_CHECKPOINT)
     return {
         "object": "list",
-        "data": [conversion.checkpoint_out(checkpoint, row, numbers.get(checkpoint.step, {})) for checkpoint in rows],
+        "data": [
+            conversion.serialize_checkpoint(checkpoint, row, numbers.get(checkpoint.step, {})) for checkpoint in rows
+        ],
         "first_id": rows[0].public_id if rows else None,
         "last_id": rows[-1].public_id if rows else None,
         "has_more": more,
@@ -207,99 +212,102 @@ def list_training_checkpoints(request: HttpRequest, job: PublicId, query: Query[
 CHECKPOINT = "/fine_tuning/jobs/{job}/checkpoints/{checkpoint}/files"
 
 
-@router.get(CHECKPOINT, auth=needs("read"), response=CheckpointFileList)
+@router.get(CHECKPOINT, auth=require_scope("read"), response=CheckpointFileList)
 def list_checkpoint_files(request: HttpRequest, job: PublicId, checkpoint: PublicId) -> Any:
     """The files of a checkpoint that make a model: those for resuming, such as the optimiser's state, are left out."""
-    row = find_checkpoint(job, checkpoint)
+    row = get_checkpoint_or_404(job, checkpoint)
 
-    def url(path: str) -> str:
+    def build_url(path: str) -> str:
         return reverse("api:download_checkpoint_file", args=[job, row.public_id, path])
 
-    told = [
-        {"path": file.path, "bytes": file.bytes, "sha256": file.sha256, "url": url(file.path)}
-        for file in checkpoint_files.files_of(row)
+    entries = [
+        {"path": file.path, "bytes": file.bytes, "sha256": file.sha256, "url": build_url(file.path)}
+        for file in checkpoint_files.list_public_files(row)
     ]
-    return {"object": "list", "data": told, "has_more": False}
+    return {"object": "list", "data": entries, "has_more": False}
 
 
 @router.get(
     CHECKPOINT + "/{path:path}",
-    auth=needs("train"),
-    openapi_extra=file_of("application/octet-stream", "The file, or (206) the part of it that Range names"),
+    auth=require_scope("train"),
+    openapi_extra=describe_file_answer(
+        "application/octet-stream", "The file, or (206) the part of it that Range names"
+    ),
 )
 def download_checkpoint_file(
     request: HttpRequest, job: PublicId, checkpoint: PublicId, path: ShortText
 ) -> HttpResponseBase:
-    """A file of a checkpoint; `Range` goes on where a transfer was broken off. `X-Content-SHA256` is of the whole."""
-    row = find_checkpoint(job, checkpoint)
-    return checkpoint_files.checkpoint_file(row, path, request.headers.get("Range", ""), person(request))
+    """Download a file of a checkpoint; `Range` resumes a transfer that was broken off. `X-Content-SHA256` is of the
+    whole."""
+    row = get_checkpoint_or_404(job, checkpoint)
+    return checkpoint_files.serve_checkpoint_file(row, path, request.headers.get("Range", ""), get_acting_user(request))
 
 
-@router.get("/fine_tuning/jobs/{job}/metrics", auth=needs("read"), response=MetricsOut)
+@router.get("/fine_tuning/jobs/{job}/metrics", auth=require_scope("read"), response=MetricsOut)
 def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[MetricsQuery]) -> Any:
     """The numbers of a job in at most `resolution` buckets a key, each with least, greatest, mean and last value.
 
     Without `keys` those of whole steps. Keys that the job has no numbers of yet are left out.
     """
-    row = find(job)
-    keys = queries.keys_of(row)
-    asked = [name.strip() for name in query.keys.split(",") if name.strip()]
-    names = asked or [key.name for key in keys if "/" not in key.name]
+    row = get_job_or_404(job)
+    keys = queries.list_keys(row)
+    requested = [name.strip() for name in query.keys.split(",") if name.strip()]
+    names = requested or [key.name for key in keys if "/" not in key.name]
     if len(names) > MOST_KEYS:
         fault = FieldError(
             loc=["query", "keys"], message=f"Names {len(names)} keys, {MOST_KEYS} at most", code="too_long"
         )
         raise Problem(422, f"keys: {fault.message}.", errors=[fault])
-    _require_known(names, {key.name for key in keys})
+    _require_known_keys(names, {key.name for key in keys})
     if query.to_step is not None and (query.from_step or 0) > query.to_step:
         fault = FieldError(
             loc=["query", "to_step"], message="Is before from_step: no step is between them", code="order"
         )
         raise Problem(422, f"to_step: {fault.message}.", errors=[fault])
-    series_by_name = queries.series(row, names, query.from_step, query.to_step, query.resolution)
+    series_by_name = queries.load_series(row, names, query.from_step, query.to_step, query.resolution)
     return {
         "job": row.public_id,
-        "sentence": sentence_of(row.dataset),
-        "evaluation_sentence": sentence_of(row.evaluation) if row.evaluation else None,
-        "keys": conversion.keys_out(keys),
+        "sentence": format_sentence(row.dataset),
+        "evaluation_sentence": format_sentence(row.evaluation) if row.evaluation else None,
+        "keys": conversion.serialize_keys(keys),
         "series": [series.model_dump() for series in series_by_name.values()],
     }
 
 
-def _require_known(names: Collection[str], here: Collection[str]) -> None:
-    """Raises Problem: a key that neither the job has, nor any job could have."""
-    unknown = next((name for name in names if name not in here and conversion.known_name(name) is None), None)
+def _require_known_keys(names: Collection[str], here: Collection[str]) -> None:
+    """Raise Problem for a key that neither the job has, nor any job could have."""
+    unknown = next((name for name in names if name not in here and conversion.find_metric_name(name) is None), None)
     if unknown is not None:
         message = f"No job has numbers called {unknown[:100]!a}; `keys` of an answer lists those that this job has"
         fault = FieldError(loc=["query", "keys"], message=message, code="unknown")
         raise Problem(422, f"keys: {message}.", errors=[fault])
 
 
-@router.get("/fine_tuning/jobs/{job}/rollouts", auth=needs("read"), response=RunRolloutList)
+@router.get("/fine_tuning/jobs/{job}/rollouts", auth=require_scope("read"), response=RunRolloutList)
 def list_training_rollouts(request: HttpRequest, job: PublicId, query: Query[RolloutsQuery]) -> Any:
     """The attempts of one step, by advantage or in their order."""
     try:
-        rows, more = queries.rollouts_of(find(job), query.step, query.order, query.after or 0, query.limit)
+        rows, more = queries.list_rollouts(get_job_or_404(job), query.step, query.order, query.after or 0, query.limit)
     except ObjectDoesNotExist as error:
-        raise no_such_place(query.after) from error
+        raise build_unknown_row_problem(query.after) from error
     return {"object": "list", "data": rows, "has_more": more}
 
 
-@router.get("/fine_tuning/jobs/{job}/logs", auth=needs("read"), response=LogsOut)
+@router.get("/fine_tuning/jobs/{job}/logs", auth=require_scope("read"), response=LogsOut)
 def get_training_logs(request: HttpRequest, job: PublicId) -> Any:
     """Each claim of the job by a worker, the last first, with the end of what its process printed."""
-    return {"data": list(queries.attempts_of(find(job))[:100])}
+    return {"data": list(queries.list_attempts(get_job_or_404(job))[:100])}
 
 
-@router.get("/models", auth=needs("read"), response=ModelList)
+@router.get("/models", auth=require_scope("read"), response=ModelList)
 def list_models(request: HttpRequest) -> Any:
-    """What the model of a job may be: the demo's, those that jobs ended with, those that workers list."""
+    """List what the model of a job may be: the demo's, those that jobs ended with, those that workers list."""
     names = {DEMO_MODEL: (0, "envarium")}
-    for candidate in candidates()[:100]:
+    for candidate in list_candidates()[:100]:
         listed = sorted(candidate.models - {ANY_MODEL})
-        names |= dict.fromkeys(listed, (seconds(candidate.since) or 0, "worker"))
+        names |= dict.fromkeys(listed, (to_unix_seconds(candidate.since) or 0, "worker"))
     done = TrainingJob.objects.exclude(fine_tuned_model="").only("fine_tuned_model", "finished_at").order_by("-pk")
     for row in done[:1_000]:
-        names[row.fine_tuned_model] = (seconds(row.finished_at) or 0, "training")
+        names[row.fine_tuned_model] = (to_unix_seconds(row.finished_at) or 0, "training")
     data = [{"id": name, "object": "model", "created": at, "owned_by": by} for name, (at, by) in names.items()]
     return {"object": "list", "data": data}

@@ -11,13 +11,13 @@ class RunsConfig(AppConfig):
         from webapp.datasets.queries import FILE_SOURCES
         from webapp.datasets.services import HOLDERS  # models are there only now
         from webapp.lists.registry import register_list
-        from webapp.runs.candidates import register
+        from webapp.runs.candidates import register_source
         from webapp.runs.curves.result_files import PREFIX, SOURCE
         from webapp.runs.job_list import TRAINING_JOBS
-        from webapp.runs.local.worker_process import startable_candidates
-        from webapp.runs.queries import open_jobs_on
+        from webapp.runs.local.worker_process import list_startable_candidates
+        from webapp.runs.queries import describe_blocking_jobs
 
         register_list(TRAINING_JOBS, "runs:list")
-        register("beside the site", startable_candidates)
-        HOLDERS["training jobs"] = open_jobs_on
+        register_source("beside the site", list_startable_candidates)
+        HOLDERS["training jobs"] = describe_blocking_jobs
         FILE_SOURCES[PREFIX] = SOURCE

@@ -12,10 +12,10 @@ from django.http.response import HttpResponseBase
 
 from synthesis.errors import InputError
 from training.job import MANIFEST
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.errors import NotFound
-from webapp.query_params import whole_number
-from webapp.rest.file_response import file_response
+from webapp.query_params import parse_whole_number
+from webapp.rest.file_response import build_file_response
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.spec import AFTER, DEMO_MODEL
 
@@ -30,8 +30,8 @@ DEEPEST = 8
 
 @dataclass(frozen=True)
 class ModelParts:
-    """What a job's first model is put together of: adapters, the outermost first, upon a `whole` model of an earlier
-    job, or else upon the model of this `name`."""
+    """Parts of a job's first model: adapters, the outermost first, upon a `whole` model of an earlier job,
+    or else upon the model of this `name`."""
 
     adapters: tuple[Checkpoint, ...]
     whole: Checkpoint | None
@@ -39,38 +39,39 @@ class ModelParts:
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """By depth, as downloads name them."""
+        """Checkpoints by depth, as downloads name them."""
         return self.adapters if self.whole is None else (*self.adapters, self.whole)
 
 
-def whole(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
+def ready_checkpoints(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
     return checkpoints.filter(state=CheckpointState.READY)
 
 
-def last_checkpoint(job: TrainingJob) -> Checkpoint | None:
-    """The whole checkpoint that the job's next attempt goes on from."""
-    rows = whole(Checkpoint.objects.filter(job=job, final=False, superseded=False))
+def find_last_checkpoint(job: TrainingJob) -> Checkpoint | None:
+    """Return the complete checkpoint that the job's next attempt resumes from, if any."""
+    rows = ready_checkpoints(Checkpoint.objects.filter(job=job, final=False, superseded=False))
     return rows.order_by("-step", "-attempt").first()
 
 
-def model_checkpoint(job: TrainingJob) -> Checkpoint | None:
-    """The checkpoint that is the job's model (`after`, `ft:JOB`, `ft:JOB:step-N`); None for a model of another kind.
+def find_model_checkpoint(job: TrainingJob) -> Checkpoint | None:
+    """Return the checkpoint that is the job's model (`after`, `ft:JOB`, `ft:JOB:step-N`); None for a model of another
+    kind.
 
-    Raises InputError: it is not there.
+    Raises InputError: it does not exist.
     """
     if job.model == AFTER:
         source = job.after
         if source is None:
             raise InputError("model: `after` needs a job in `after` whose model is taken.")
-        _require_believed(source)
-        return _final(source)
-    return named_checkpoint(job.model)
+        _require_no_doubt(source)
+        return _get_final_checkpoint(source)
+    return find_named_checkpoint(job.model)
 
 
-def named_checkpoint(model: str) -> Checkpoint | None:
-    """The checkpoint that `ft:JOB` or `ft:JOB:step-N` names; None for a name of another kind.
+def find_named_checkpoint(model: str) -> Checkpoint | None:
+    """Return the checkpoint that `ft:JOB` or `ft:JOB:step-N` names; None for a name of another kind.
 
-    Raises InputError: it is not there.
+    Raises InputError: it does not exist.
     """
     if not model.startswith("ft:"):
         return None
@@ -78,11 +79,11 @@ def named_checkpoint(model: str) -> Checkpoint | None:
     source = TrainingJob.objects.filter(public_id=name).first()
     if source is None:
         raise InputError(f"model: there is no training job {name[:60]}.")
-    _require_believed(source)
+    _require_no_doubt(source)
     if not step:
-        return _final(source)
-    rows = whole(Checkpoint.objects.filter(job=source, final=False, superseded=False))
-    number = whole_number(step)
+        return _get_final_checkpoint(source)
+    rows = ready_checkpoints(Checkpoint.objects.filter(job=source, final=False, superseded=False))
+    number = parse_whole_number(step)
     row = rows.filter(step=number).order_by("-attempt").first() if number is not None else None
     if row is None:
         raise InputError(f"model: {model[:100]} is no checkpoint that is kept; choose one of the job's list.")
@@ -94,13 +95,13 @@ def named_checkpoint(model: str) -> Checkpoint | None:
     return row
 
 
-def model_parts(job: TrainingJob) -> ModelParts:
-    """What the job's first model is put together of.
+def get_model_parts(job: TrainingJob) -> ModelParts:
+    """Return the parts of the job's first model.
 
-    Raises InputError: a part is not there (any more), or is kept nowhere: the demo's model is built on the spot.
+    Raises InputError: a part does not exist (any more), or is stored nowhere: the demo's model is built on the spot.
     """
     adapters: list[Checkpoint] = []
-    while (checkpoint := model_checkpoint(job)) is not None:
+    while (checkpoint := find_model_checkpoint(job)) is not None:
         if not _is_adapter(checkpoint):
             return ModelParts(tuple(adapters), checkpoint, "")
         adapters.append(checkpoint)
@@ -115,14 +116,14 @@ def model_parts(job: TrainingJob) -> ModelParts:
     return ModelParts(tuple(adapters), None, job.model)
 
 
-def first_model(job: TrainingJob) -> str:
-    """The model that a worker has to have or fetch by itself: what adapters lie upon, else the job's own."""
+def get_first_model(job: TrainingJob) -> str:
+    """Return the model that a worker has to have or fetch by itself: the one below the adapters, else the job's own."""
     if not (job.model.startswith("ft:") and ":step-" in job.model):
         return job.model
     try:
-        return model_parts(job).name or job.model
+        return get_model_parts(job).name or job.model
     except InputError:
-        return job.model  # whoever takes it is told what is missing
+        return job.model  # the worker that takes the job gets the error
 
 
 def _is_adapter(checkpoint: Checkpoint) -> bool:
@@ -130,23 +131,25 @@ def _is_adapter(checkpoint: Checkpoint) -> bool:
     return ADAPTER in paths and "config.json" not in paths
 
 
-def model_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
-    """The files of a checkpoint that make a model."""
+def list_model_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
+    """Return the files of a checkpoint that make a model."""
     return [file for file in checkpoint.files.all() if not file.path.endswith(RESUME_ONLY)]
 
 
 def read_object(stored: str) -> dict[str, Any]:
-    """A JSON object in the file store; empty where none can be read there, which whoever takes the job is told."""
+    """Return a JSON object in the file store; empty if none can be read, which the worker that takes the job will
+    report."""
     try:
         with default_storage.open(stored, "rb") as file:
-            told = json.loads(file.read())
+            value = json.loads(file.read())
     except (OSError, ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _require_believed(job: TrainingJob) -> None:
-    """Raises InputError: what the job's worker reported is not true, and nobody has resumed the job in spite of it."""
+def _require_no_doubt(job: TrainingJob) -> None:
+    """Raise InputError if what the job's worker reported is not true, and no person has resumed the job in spite of
+    it."""
     if job.doubt:
         raise InputError(
             f"model: what the worker of {job.public_id} reported is not true, so its models are not given out. Look at "
@@ -154,22 +157,22 @@ def _require_believed(job: TrainingJob) -> None:
         )
 
 
-def _final(job: TrainingJob) -> Checkpoint:
-    row = whole(Checkpoint.objects.filter(job=job, final=True)).order_by("-attempt").first()
+def _get_final_checkpoint(job: TrainingJob) -> Checkpoint:
+    row = ready_checkpoints(Checkpoint.objects.filter(job=job, final=True)).order_by("-attempt").first()
     if row is None:
         raise InputError(f"model: the job {job.public_id} has no final model; it ended as {job.state}.")
     return row
 
 
-def files_of(checkpoint: Checkpoint) -> list[CheckpointFile]:
-    """Files of a checkpoint that people may download: none of resume state, where a pickle may hide."""
+def list_public_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
+    """Return the files of a checkpoint that people may download: none of the resume state, which may hold a pickle."""
     if checkpoint.state != CheckpointState.READY:
         return []
     return [file for file in checkpoint.files.all() if file.is_handed_out]
 
 
-def checkpoint_file(checkpoint: Checkpoint, path: str, wanted: str, user: Any) -> HttpResponseBase:
-    """A file of a checkpoint, or the bytes of it that the header `Range` (`wanted`) names.
+def serve_checkpoint_file(checkpoint: Checkpoint, path: str, wanted: str, user: Any) -> HttpResponseBase:
+    """Return a file of a checkpoint, or the bytes of it that the header `Range` (`wanted`) names.
 
     Raises NotFound with the reason; RangeNotSatisfiable.
     """
@@ -180,8 +183,8 @@ def checkpoint_file(checkpoint: Checkpoint, path: str, wanted: str, user: Any) -
         raise NotFound(f"The checkpoint {checkpoint.public_id} has no file {path[:100]!a}.")
     if not file.is_handed_out:
         raise NotFound(f"{path} is for resuming, which workers do; it is not handed out.")
-    response = file_response(file.stored, path, wanted, path.rpartition("/")[2])
+    response = build_file_response(file.stored, path, wanted, path.rpartition("/")[2])
     if not wanted or wanted.startswith("bytes=0-"):
-        audit(user, "checkpoint.download", checkpoint, path=path)
+        write_audit_entry(user, "checkpoint.download", checkpoint, path=path)
     response["X-Content-SHA256"] = file.sha256
     return response

@@ -1,6 +1,6 @@
 """Cancel, pause and resume of training jobs.
 
-At once where no worker holds the job; else a wish that its worker obeys within a step.
+They act at once if no worker holds the job; else by a wish that its worker obeys within a step.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from training.config import read_config
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.errors import Conflict
 from webapp.runs import transitions
-from webapp.runs.launch.estimates import spent
+from webapp.runs.launch.estimates import get_spent_seconds
 from webapp.runs.models import TrainingJob, TrainingState
-from webapp.runs.services import state_to_begin
+from webapp.runs.services import get_first_state
 from webapp.runs.wakeups import wake_workers
 
 WAITING = (TrainingState.VALIDATING, TrainingState.QUEUED)
@@ -25,31 +25,31 @@ MOST_CALLS = 100_000_000
 
 
 class NotNow(Conflict):
-    """What was asked for cannot be done in the job's state; the message says why, and what can."""
+    """Refusal of an act that the job's state does not allow; the message says why, and what is possible."""
 
 
 @transaction.atomic
-def cancel(job: TrainingJob, user: Any) -> TrainingJob:
+def cancel_job(job: TrainingJob, user: Any) -> TrainingJob:
     """End a job: its checkpoints stay. Raises NotNow: it has ended."""
-    row = _held(job)
+    row = _lock_job(job)
     if row.state == TrainingState.RUNNING:
         if row.wish == "cancel":
             return row
         row.wish = "cancel"
-        _write(row, user, "cancel", "Cancellation was asked for; the job ends within a step, with a checkpoint.")
+        _save_and_log(row, user, "cancel", "Cancellation was asked for; the job ends within a step, with a checkpoint.")
     elif row.is_open:
         row.state, row.wish, row.finished_at = TrainingState.CANCELLED, "", timezone.now()
         row.reason = ""
-        _write(row, user, "cancel", "The job was cancelled.")
+        _save_and_log(row, user, "cancel", "The job was cancelled.")
     else:
-        raise NotNow(f"The job {row.public_id} {_ended(row)}: there is nothing left to cancel.")
+        raise NotNow(f"The job {row.public_id} {_describe_end(row)}: there is nothing left to cancel.")
     return row
 
 
 @transaction.atomic
-def pause(job: TrainingJob, user: Any) -> TrainingJob:
-    """Let a job stand still until it is resumed. Raises NotNow: it has ended, or is being cancelled."""
-    row = _held(job)
+def pause_job(job: TrainingJob, user: Any) -> TrainingJob:
+    """Pause a job until it is resumed. Raises NotNow: it has ended, or is being cancelled."""
+    row = _lock_job(job)
     if row.state == TrainingState.PAUSED:
         return row
     if row.state == TrainingState.RUNNING:
@@ -58,24 +58,28 @@ def pause(job: TrainingJob, user: Any) -> TrainingJob:
         if row.wish == "pause":
             return row
         row.wish = "pause"
-        _write(row, user, "pause", "A pause was asked for; the job stands still within a step, with a checkpoint.")
+        _save_and_log(
+            row, user, "pause", "A pause was asked for; the job stands still within a step, with a checkpoint."
+        )
     elif row.state in WAITING:
         row.state, row.wish, row.reason = TrainingState.PAUSED, "", "It was paused before a worker took it."
-        _write(row, user, "pause", "The job was paused.")
+        _save_and_log(row, user, "pause", "The job was paused.")
     else:
-        raise NotNow(f"The job {row.public_id} {_ended(row)}: there is nothing left to pause.")
+        raise NotNow(f"The job {row.public_id} {_describe_end(row)}: there is nothing left to pause.")
     return row
 
 
 @transaction.atomic
-def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_allowed: int | None = None) -> TrainingJob:
-    """Let a paused job, or one that failed, go on from its last whole checkpoint; perhaps with more hours or calls.
+def resume_job(
+    job: TrainingJob, user: Any, *, hours: float | None = None, calls_allowed: int | None = None
+) -> TrainingJob:
+    """Let a paused or failed job go on from its last complete checkpoint, perhaps with more hours or calls.
 
-    Hours count over all attempts. A running job whose pause was asked for goes on without it. What was not believed of
-    its worker's reports is no reason any more; the audit log says that this person saw it. A job that has succeeded
-    and is not believed counts again. Raises NotNow, and InputError: a limit does not fit, or its hours are over.
+    Hours count over all attempts. A running job whose pause was asked for goes on without it. Doubts about its worker's
+    reports are cleared; the audit log says that this person saw them. A job that has succeeded and is in doubt counts
+    again. Raises NotNow, and InputError: a limit does not fit, or its hours are over.
     """
-    row = _held(job)
+    row = _lock_job(job)
     limits = _set_limits(row, hours, calls_allowed)
     if row.state == TrainingState.RUNNING:
         if row.wish == "cancel":
@@ -84,47 +88,49 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
             raise NotNow(f"The job {row.public_id} is running: pause it before its limits are changed.")
         if row.wish == "pause":
             row.wish = ""
-            _write(row, user, "resume", "The pause that was asked for was taken back.", **_believed(row))
+            _save_and_log(row, user, "resume", "The pause that was asked for was taken back.", **_clear_doubt(row))
         return row
     if row.state in WAITING:
         raise NotNow(f"The job {row.public_id} waits for a worker already: it needs no resuming.")
     if row.state == TrainingState.SUCCEEDED and row.doubt and not limits:
-        _write(row, user, "resume", "What its worker reported counts all the same: a person saw it.", **_believed(row))
+        _save_and_log(
+            row, user, "resume", "What its worker reported counts all the same: a person saw it.", **_clear_doubt(row)
+        )
         return row
     if row.state not in (TrainingState.PAUSED, TrainingState.FAILED):
         raise NotNow(
-            f"The job {row.public_id} {_ended(row)}: it cannot go on. Create a job that begins with its model."
+            f"The job {row.public_id} {_describe_end(row)}: it cannot go on. Create a job that begins with its model."
         )
     _require_hours(row)
-    limits |= _believed(row)
+    limits |= _clear_doubt(row)
     row.wish = row.reason = row.error = row.error_code = row.error_param = ""
     row.lost, row.finished_at, row.lease_until, row.woken_at = 0, None, None, None
-    row.state = state_to_begin(row)
-    _write(row, user, "resume", "The job was resumed.", **limits)
+    row.state = get_first_state(row)
+    _save_and_log(row, user, "resume", "The job was resumed.", **limits)
     return row
 
 
 @transaction.atomic
-def ignore_memory(job: TrainingJob, user: Any) -> TrainingJob:
+def ignore_job_memory(job: TrainingJob, user: Any) -> TrainingJob:
     """Let any worker that can load the job's model take it, whatever its estimate of memory says. Raises NotNow."""
-    row = _held(job)
+    row = _lock_job(job)
     if row.despite_memory:
         return row
     if not row.is_open and row.state != TrainingState.FAILED:
-        raise NotNow(f"The job {row.public_id} {_ended(row)}: no worker will be given it any more.")
+        raise NotNow(f"The job {row.public_id} {_describe_end(row)}: no worker will be given it any more.")
     row.despite_memory = True
     if row.state == TrainingState.QUEUED:
         row.reason = ""
     message = (
         "The estimate of its memory keeps it from no worker any more. If it was right, the job ends out of memory."
     )
-    _write(row, user, "ignore_memory", message)
+    _save_and_log(row, user, "ignore_memory", message)
     return row
 
 
 def _require_hours(row: TrainingJob) -> None:
-    """Raises InputError: the job's hours are over, so that it would end again behind its first step."""
-    hours, taken = (row.config.get("limits") or {}).get("hours"), spent(row)
+    """Raise InputError if the job's hours are over, so that it would end again behind its first step."""
+    hours, taken = (row.config.get("limits") or {}).get("hours"), get_spent_seconds(row)
     if hours is not None and taken is not None and taken >= hours * 3600:
         raise InputError(
             f"hours: the attempts of this job have taken {taken / 3600:.1f} of its {hours:g} hours (limits.hours); "
@@ -132,19 +138,19 @@ def _require_hours(row: TrainingJob) -> None:
         )
 
 
-def _believed(row: TrainingJob) -> dict[str, Any]:
-    """Take back what was held against a worker's reports; gives it for the logs."""
+def _clear_doubt(row: TrainingJob) -> dict[str, Any]:
+    """Clear the doubt about a worker's reports; return it for the logs."""
     despite, row.doubt = row.doubt, ""
     return {"despite": despite} if despite else {}
 
 
-def _held(job: TrainingJob) -> TrainingJob:
+def _lock_job(job: TrainingJob) -> TrainingJob:
     rows = TrainingJob.objects.select_for_update(of=("self",), no_key=True)
     return rows.select_related("dataset", "evaluation", "after", "created_by").get(pk=job.pk)
 
 
 def _set_limits(row: TrainingJob, hours: float | None, calls_allowed: int | None) -> dict[str, Any]:
-    """Put new limits into the row; gives what has changed. Raises InputError."""
+    """Put new limits into the row; return what has changed. Raises InputError."""
     changed: dict[str, Any] = {}
     if hours is not None:
         limits = {**row.config.get("limits", {}), "hours": hours}
@@ -161,7 +167,7 @@ def _set_limits(row: TrainingJob, hours: float | None, calls_allowed: int | None
     return changed
 
 
-def _ended(row: TrainingJob) -> str:
+def _describe_end(row: TrainingJob) -> str:
     return {
         TrainingState.SUCCEEDED: "has succeeded",
         TrainingState.FAILED: "has failed",
@@ -169,10 +175,10 @@ def _ended(row: TrainingJob) -> str:
     }[TrainingState(row.state)]
 
 
-def _write(row: TrainingJob, user: Any, act: str, message: str, **data: Any) -> None:
+def _save_and_log(row: TrainingJob, user: Any, act: str, message: str, **data: Any) -> None:
     # Not the whole row: what a worker counts up is written without this lock.
     row.save(update_fields=["config", "changes", "calls_allowed", "despite_memory"])
-    transitions.save(row)
-    audit(user, f"training.{act}", row, public_id=row.public_id, **data)
-    transitions.say(row, "info", message, **data)
+    transitions.save_transition(row)
+    write_audit_entry(user, f"training.{act}", row, public_id=row.public_id, **data)
+    transitions.log_event(row, "info", message, **data)
     wake_workers()

@@ -13,10 +13,10 @@ from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter
-from webapp.runs.alerts.page import AlertLine, by_job
-from webapp.runs.launch.form_choices import split_of, split_words
+from webapp.runs.alerts.page import AlertLine, group_alerts_by_job
+from webapp.runs.launch.form_choices import format_sentence, format_split
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
-from webapp.runs.queries import jobs
+from webapp.runs.queries import filter_jobs
 from webapp.runs.setting_labels import SHORT_METHODS
 
 TRAINING_JOBS = RowList(
@@ -48,7 +48,7 @@ HEAVY = ("config", "changes", "result", "metadata")
 
 @dataclass(frozen=True)
 class TrainingJobLine:
-    """A job in a list. `number` is its last mean reward (RL) or loss (SFT), `before` and `after` held-out successes."""
+    """Job in a list. `number` is its last mean reward (RL) or loss (SFT), `before` and `after` held-out successes."""
 
     job: TrainingJob
     sentence: str
@@ -65,28 +65,30 @@ class TrainingJobLine:
 
     @property
     def why(self) -> str:
-        """Why a job stands still."""
+        """Reason why a job has failed or is paused."""
         if self.job.state == TrainingState.FAILED:
             return self.job.error
         return self.job.reason if self.job.state == TrainingState.PAUSED else ""
 
 
-def filters_for(user: Any) -> tuple[ListFilter, ...]:
-    """The filters of the list for one person."""
+def build_job_filters(user: Any) -> tuple[ListFilter, ...]:
+    """Return the filters of the list for a user."""
     return (
-        list_filters.contains("q", "Name", "name"),
-        list_filters.choice("state", "State", [(state, state.replace("_", " ")) for state in TrainingState.values]),
-        list_filters.choice("method", "Method", list(SHORT_METHODS.items())),
-        list_filters.started_by(user),
-        list_filters.since("since", "Created from", "created_at"),
-        list_filters.until("until", "Created to", "created_at"),
-        list_filters.linked("dataset", "Dataset", "dataset__public_id", 60),
+        list_filters.make_contains_filter("q", "Name", "name"),
+        list_filters.make_choice_filter(
+            "state", "State", [(state, state.replace("_", " ")) for state in TrainingState.values]
+        ),
+        list_filters.make_choice_filter("method", "Method", list(SHORT_METHODS.items())),
+        list_filters.make_started_by_filter(user),
+        list_filters.make_since_filter("since", "Created from", "created_at"),
+        list_filters.make_until_filter("until", "Created to", "created_at"),
+        list_filters.make_linked_filter("dataset", "Dataset", "dataset__public_id", 60),
     )
 
 
-def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
-    """Rows of the list, newest first."""
-    return jobs(state=state, dataset=dataset).defer(
+def listed_jobs(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
+    """Return rows of the list, newest first."""
+    return filter_jobs(state=state, dataset=dataset).defer(
         *HEAVY,
         "estimate",
         *(
@@ -97,26 +99,26 @@ def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
     )
 
 
-def lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
-    """Lines of a page of rows, in three queries."""
+def build_job_lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
+    """Return lines of a page of rows, in three queries."""
     page = list(page_rows)
     if not page:
         return []
     keys = MetricKey.objects.filter(job__in=[job.pk for job in page], name__in=SHOWN)
-    known: dict[int, dict[str, MetricKey]] = {}
+    keys_by_job: dict[int, dict[str, MetricKey]] = {}
     for key in keys:
-        known.setdefault(key.job_id, {})[key.name] = key
-    held_out = [key.pk for by_name in known.values() for name, key in by_name.items() if name == HELD_OUT]
+        keys_by_job.setdefault(key.job_id, {})[key.name] = key
+    held_out = [key.pk for by_name in keys_by_job.values() for name, key in by_name.items() if name == HELD_OUT]
     points = MetricPoint.objects.filter(key__in=held_out, superseded=False).order_by("key", "step", "-attempt")
     first = {point.key_id: point for point in points.distinct("key")}
-    alerts = by_job(page)
-    told = [_line(job, known.get(job.pk, {}), first) for job in page]
-    return [replace(line, alerts=tuple(alerts.get(line.job.pk, ()))) for line in told]
+    alerts = group_alerts_by_job(page)
+    job_lines = [_build_line(job, keys_by_job.get(job.pk, {}), first) for job in page]
+    return [replace(line, alerts=tuple(alerts.get(line.job.pk, ()))) for line in job_lines]
 
 
-def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> TrainingJobLine:
+def _build_line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> TrainingJobLine:
     what = "loss" if job.method == "supervised" else "reward"
-    line = TrainingJobLine(job, split_of(job.dataset), split=split_words(job.evaluation or job.dataset))
+    line = TrainingJobLine(job, format_sentence(job.dataset), split=format_split(job.evaluation or job.dataset))
     if what in keys:
         line = replace(line, what=what, number=keys[what].last_value)
     if HELD_OUT not in keys:
@@ -128,14 +130,14 @@ def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricP
     return replace(line, before=begun.value, after=last.last_value, evaluated_at=last.last_step)
 
 
-def standing_still(user: Any, since: datetime) -> list[TrainingJob]:
-    """A person's jobs that go on only when somebody says so, the newest first."""
+def list_stopped_jobs(user: Any, since: datetime) -> list[TrainingJob]:
+    """Return a user's failed and paused jobs, which go on only if a person resumes them, the newest first."""
     return _STANDING.rows(user=user.pk, since=since)
 
 
-def working() -> list[TrainingJobLine]:
-    """Jobs that run or wait for a worker, the newest first, for the home page."""
-    return lines(_WORKING.rows())
+def list_active_jobs() -> list[TrainingJobLine]:
+    """Return jobs that run or wait for a worker, the newest first, for the home page."""
+    return build_job_lines(_WORKING.rows())
 
 
 _STANDING = KeptQuery[TrainingJob](
@@ -147,5 +149,7 @@ _STANDING = KeptQuery[TrainingJob](
     )
 )
 _WORKING = KeptQuery[TrainingJob](
-    lambda: rows().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))[:NEWEST]
+    lambda: listed_jobs().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))[
+        :NEWEST
+    ]
 )

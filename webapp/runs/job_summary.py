@@ -11,15 +11,15 @@ from pydantic import ValidationError
 from synthesis.errors import InputError
 from training.config import Reinforcement, read_config
 from training.dataset import Manifest
-from training.presets import differences, load
+from training.presets import list_differences, load_preset
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.runs.curves.charts import Chart
-from webapp.runs.curves.marks import marks_of
-from webapp.runs.launch.estimates import seconds_left, spent
-from webapp.runs.launch.form_choices import split_words
-from webapp.runs.launch.setting_fields import told
+from webapp.runs.curves.marks import list_marks
+from webapp.runs.launch.estimates import estimate_seconds_left, get_spent_seconds
+from webapp.runs.launch.form_choices import format_split
+from webapp.runs.launch.setting_fields import format_value
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
-from webapp.runs.rollouts.verified_steps import count_unverified, verified_steps
+from webapp.runs.rollouts.verified_steps import count_unverified, find_contradicted_steps, list_verified_steps
 from webapp.runs.setting_labels import LABELS
 
 ROWS = 50
@@ -29,7 +29,7 @@ HELD_OUT, SAMPLED = "evaluation/success", "evaluation/sampled/success"
 
 @dataclass(frozen=True)
 class HeadlineNumbers:
-    """Numbers over the curves. `before` and `now` are success on the held-out split, `sampled` what it is now at the
+    """Numbers over the curves. `before` and `now` are success on the held-out split, `sampled` its current value at the
     second temperature."""
 
     reward: float | None
@@ -47,7 +47,7 @@ class HeadlineNumbers:
     """What the held-out split goes by: it stands beside its successes."""
 
 
-def strip(job: TrainingJob) -> HeadlineNumbers:
+def build_headline(job: TrainingJob) -> HeadlineNumbers:
     last = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=("reward", "loss", HELD_OUT, SAMPLED))}
     held_out = last.get(HELD_OUT)
     first = None
@@ -56,7 +56,7 @@ def strip(job: TrainingJob) -> HeadlineNumbers:
         first = points.values_list("step", "value").first()
     reward = last.get("reward")
     return HeadlineNumbers(
-        is_reward_verified=reward is not None and reward.last_step in verified_steps(job),
+        is_reward_verified=reward is not None and reward.last_step in list_verified_steps(job),
         reward=last["reward"].last_value if "reward" in last else None,
         loss=last["loss"].last_value if "loss" in last else None,
         before=first[1] if first else None,
@@ -64,14 +64,14 @@ def strip(job: TrainingJob) -> HeadlineNumbers:
         now=held_out.last_value if held_out else None,
         now_step=held_out.last_step if held_out else 0,
         sampled=last[SAMPLED].last_value if SAMPLED in last else None,
-        seconds=spent(job),
-        left=seconds_left([job]).get(job.pk),
-        split=split_words(job.evaluation or job.dataset),
+        seconds=get_spent_seconds(job),
+        left=estimate_seconds_left([job]).get(job.pk),
+        split=format_split(job.evaluation or job.dataset),
     )
 
 
-def sentence(dataset: Dataset) -> str:
-    """The sentence beside every result: rows of the dataset, and what it was split by."""
+def format_split_sentence(dataset: Dataset) -> str:
+    """Return the sentence beside every result: rows of the dataset, and what it was split by."""
     if dataset.state == DatasetState.FREEZING:
         return "being frozen"
     try:
@@ -82,8 +82,8 @@ def sentence(dataset: Dataset) -> str:
 
 @dataclass(frozen=True)
 class PresetChange:
-    """A field that differs from the preset. `before` is what the preset has and `note` where that is from; None where
-    the preset is not known here any more."""
+    """Field that differs from the preset. `before` is the value of the preset and `note` its source; None if the preset
+    does not exist here any more."""
 
     label: str
     value: str
@@ -91,42 +91,44 @@ class PresetChange:
     note: str = ""
 
 
-def changed(job: TrainingJob) -> list[PresetChange]:
-    """Every field that differs from the preset: what was asked for, where it cannot be compared."""
+def list_preset_changes(job: TrainingJob) -> list[PresetChange]:
+    """Return every field that differs from the preset; the requested changes if the two cannot be compared."""
     try:
         preset, config = _preset(job.preset), read_config(job.config)
     except InputError:
-        return _asked(job.changes)
+        return _list_asked_changes(job.changes)
     kind = config.horizon.kind if isinstance(config, Reinforcement) else ""
     return [
         PresetChange(
-            label_of_setting(difference.path, kind),
-            told(difference.chosen),
-            told(difference.preset),
+            format_setting_label(difference.path, kind),
+            format_value(difference.chosen),
+            format_value(difference.preset),
             f"{difference.mark.kind}: {difference.mark.note}",
         )
-        for difference in differences(preset, config)
+        for difference in list_differences(preset, config)
     ]
 
 
-_preset = lru_cache(maxsize=64)(load)
+_preset = lru_cache(maxsize=64)(load_preset)
 
 
-def _asked(changes: dict[str, Any], above: str = "") -> list[PresetChange]:
+def _list_asked_changes(changes: dict[str, Any], above: str = "") -> list[PresetChange]:
     asked: list[PresetChange] = []
     for name, value in changes.items():
         path = f"{above}{name}"
         if isinstance(value, dict) and value:
-            asked += _asked(value, f"{path}.")
+            asked += _list_asked_changes(value, f"{path}.")
         else:
             asked.append(
-                PresetChange(label_of_setting(path, "list" if isinstance(value, list) else "constant"), told(value))
+                PresetChange(
+                    format_setting_label(path, "list" if isinstance(value, list) else "constant"), format_value(value)
+                )
             )
     return asked
 
 
-def label_of_setting(path: str, kind: str) -> str:
-    """A field in words, with the part of the settings that it belongs to; `kind` is the horizon's."""
+def format_setting_label(path: str, kind: str) -> str:
+    """Return a field in words, with the part of the settings that it belongs to; `kind` is the horizon's."""
     label = LABELS.get(path) or LABELS.get(f"{path}@{kind}")
     part = path.partition(".")[0].replace("_", " ")
     return path if label is None else label if "." not in path else f"{part}: {label}".capitalize()
@@ -139,8 +141,9 @@ class NumbersRow:
     words: str
 
 
-def numbers(job: TrainingJob, chart: Chart, before: int | None) -> tuple[list[NumbersRow], int | None]:
-    """(a chart's numbers step by step, the newest first, from below `before` on; where the next page begins)."""
+def build_numbers_page(job: TrainingJob, chart: Chart, before: int | None) -> tuple[list[NumbersRow], int | None]:
+    """Return (a chart's numbers step by step, the newest first, from below `before` on; first step of the next
+    page)."""
     names = [line.key for line in chart.lines]
     keys = {key.name: key.pk for key in MetricKey.objects.filter(job=job, name__in=names)}
     by_step: dict[int, dict[str, float | None]] = {}
@@ -150,17 +153,17 @@ def numbers(job: TrainingJob, chart: Chart, before: int | None) -> tuple[list[Nu
         for step, value in points.order_by("-step", "-attempt").values_list("step", "value")[: ROWS + 1]:
             by_step.setdefault(step, {}).setdefault(name, value)
     steps = sorted(by_step, reverse=True)
-    kept = steps[:ROWS]
+    shown_steps = steps[:ROWS]
     words: dict[int, list[str]] = {}
-    verified = verified_steps(job)
-    for step in kept:
-        if any(count_unverified(name, step, step, 1, verified) for name in keys):
+    verified, contradicted = list_verified_steps(job), find_contradicted_steps(job)
+    for step in shown_steps:
+        if step not in contradicted and any(count_unverified(name, step, step, 1, verified) for name in keys):
             words.setdefault(step, []).append(NOT_VERIFIED)
-    for mark in marks_of(job):
+    for mark in list_marks(job):
         words.setdefault(mark.step, []).append(mark.words)
     absent = 0.0 if chart.stacked else None
     rows = [
         NumbersRow(step, [by_step[step].get(name, absent) for name in names], "; ".join(words.get(step, [])))
-        for step in kept
+        for step in shown_steps
     ]
-    return rows, kept[-1] if len(steps) > ROWS else None
+    return rows, shown_steps[-1] if len(steps) > ROWS else None

@@ -33,18 +33,17 @@ OPEN_STATES = (TrainingState.VALIDATING, TrainingState.QUEUED, TrainingState.RUN
 
 
 class TrainingJob(models.Model):
-    """An SFT or RL run, or an evaluation. `config` is a whole `training.config.TrainingConfig`; `changes` what differs
-    from `preset`.
+    """An SFT or RL run, or an evaluation. `config` is a complete `training.config.TrainingConfig`; `changes` what
+    differs from `preset`.
 
     A claim issues the next `attempt`; every later write of a worker names it, and a stale one gets 409. `wish` is what
     a person asked of a running job, `reason` why it is paused or waits, `lost` how often its worker was lost since a
-    person queued it, `calls_allowed` how many requests to LLM roles it has, `despite_memory` that its
-    estimate of memory keeps it from no worker, `result` the last attempt's evaluations.
-    Nobody takes a queued job before `lease_until`.
-    `advanced_at` is when a number of a further step was last taken in.
-    `worker` is the public id of the one that holds it, `doubt` why what it reported is not believed, until a person
-    resumes the job in spite of that.
-    With `after` it is queued once that job has succeeded; `model` may then be `after`: the one that ended with.
+    person queued it, `calls_allowed` how many requests to LLM roles it has, `despite_memory` that its estimate of
+    memory keeps it from no worker, `result` the last attempt's evaluations. No worker takes a queued job before
+    `lease_until`. `advanced_at` is when a number of a further step was last taken in. `worker` is the public id of the
+    worker that holds it, `doubt` why its reports are not believed, until a person resumes the job in spite of that.
+    With `after` it is queued once that job has succeeded; `model` may then be `after`: the model which that job ended
+    with.
     """
 
     public_id = public_id_field("ftjob")
@@ -128,7 +127,7 @@ class TrainingJob(models.Model):
 
 
 class AttemptEnd(models.TextChoices):
-    """How an attempt ended: `training.job.Exit` in words, or lost with its worker."""
+    """End of an attempt: `training.job.Exit` in words, or lost with its worker."""
 
     RUNNING = "running"
     DONE = "done"
@@ -140,8 +139,9 @@ class AttemptEnd(models.TextChoices):
 class TrainingAttempt(models.Model):
     """One claim of a job by a worker. `next_seq` is the number of the next record of its append-only file.
 
-    `worker` is the public id of who claimed it, with its name and host as they were, `claimed_by` whose worker it is.
-    It went on from `from_step` of an earlier checkpoint, which supersedes records behind that. `log` ends its output.
+    `worker` is the public id of the worker that claimed it, with its name and host as they were, `claimed_by` the owner
+    of that worker. It went on from `from_step` of an earlier checkpoint, which supersedes records behind that. `log` is
+    the end of its output.
     """
 
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="attempts")
@@ -167,7 +167,7 @@ class TrainingAttempt(models.Model):
 
 
 class TrainingEvent(models.Model):
-    """Something a person reads. `seq` is the record's number in its attempt; null where this site wrote it."""
+    """Line of a job's log for people. `seq` is the record's number in its attempt; null if this site wrote it."""
 
     public_id = public_id_field("ftevent")
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="events")
@@ -186,7 +186,7 @@ class TrainingEvent(models.Model):
 
 
 class MetricKey(models.Model):
-    """A key of a job's numbers (`training.metrics.NAMES`, or one below a prefix)."""
+    """Key of a job's numbers (`training.metrics.NAMES`, or one below a prefix)."""
 
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="keys")
     name = models.CharField(max_length=300)
@@ -198,8 +198,8 @@ class MetricKey(models.Model):
 
 
 class MetricPoint(models.Model):
-    """A number of a step. Null where it was none (NaN, infinite). Superseded ones count nowhere but are kept.
-    `contradicted` is what the step's rollouts give if that is another number, NaN if they give none."""
+    """A number of a step. Null if it was not finite (NaN, infinite). Superseded ones count nowhere but are kept.
+    `contradicted` is the number that the step's rollouts give if it is another one, NaN if they give none."""
 
     key = models.ForeignKey(MetricKey, on_delete=models.CASCADE, related_name="points")
     attempt = models.PositiveIntegerField()
@@ -216,10 +216,10 @@ class MetricPoint(models.Model):
 
 
 class TrainingAlert(models.Model):
-    """An alert of a job by a rule (`webapp.runs.alerts.rules`), from the step where it began to where it ended.
+    """Alert of a job by a rule (`webapp.runs.alerts.rules`), with its first and last step.
 
-    `value` is what the rule measured where it began, `last_value` where it was last looked at. A muted one is shown
-    without colour and told to nobody; the next one of the rule is not muted.
+    `value` is what the rule measured at the first step, `last_value` what it measured last. A muted one is shown
+    without colour and sent to no webhook; the next one of the rule is not muted.
     """
 
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="alerts")
@@ -253,7 +253,7 @@ class CheckpointState(models.TextChoices):
 
 
 class Checkpoint(models.Model):
-    """A step's weights and resume state, or (`final`) the model that the job ended with. Its files are safetensors,
+    """Weights and resume state of a step, or (`final`) the model that the job ended with. Its files are safetensors,
     JSON and what resuming needs; pickles are refused."""
 
     public_id = public_id_field("ftckpt")
@@ -272,7 +272,7 @@ class Checkpoint(models.Model):
 
 
 class CheckpointFile(models.Model):
-    """One file of a checkpoint; `received` of its bytes are here."""
+    """File of a checkpoint; `received` of its bytes are here."""
 
     checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, related_name="files")
     path = models.CharField(max_length=200)
@@ -287,15 +287,15 @@ class CheckpointFile(models.Model):
 
     @property
     def is_handed_out(self) -> bool:
-        """Whether people may have it. What else resuming needs, which may hide a pickle, is for workers alone."""
+        """True if people may download it. Other files for resuming, which may hide a pickle, are for workers alone."""
         return bool(self.stored) and self.path.endswith((".safetensors", ".json", ".jinja", ".txt", ".model"))
 
 
 class JudgeReply(models.Model):
-    """What the judge of a job's answers said to a question: its first reply, which counts from then on.
+    """First reply of the judge of a job's answers to a question, which counts from then on.
 
-    `question` is the SHA-256 of the messages. A worker's verdict is believed where the reply to the question that
-    executing the attempt again gives is here.
+    `question` is the SHA-256 of the messages. A worker's verdict is believed if this table has the reply to the
+    question that executing the attempt again gives.
     """
 
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="judge_replies")
@@ -309,7 +309,7 @@ class JudgeReply(models.Model):
 
 
 class RolloutFile(models.Model):
-    """A step's attempts, compressed, as the trainer wrote them. Emptied (`stored` is "") when retention is over."""
+    """Attempts of a step, compressed, as the trainer wrote them. Emptied (`stored` is "") when retention is over."""
 
     job = models.ForeignKey(TrainingJob, on_delete=models.CASCADE, related_name="rollout_files")
     attempt = models.PositiveIntegerField()
@@ -336,8 +336,8 @@ class RolloutFile(models.Model):
 
 
 class RunRollout(models.Model):
-    """One attempt of a step: what lists show of it. `index` is its line in the file; `trajectory` is there once a
-    person opened it. `quarantined` says why the server does not believe it (it executed the calls again)."""
+    """One attempt of a step: what lists show of it. `index` is its line in the file; `trajectory` is set once a person
+    opened it. `quarantined` says why the server does not believe it (it executed the calls again)."""
 
     file = models.ForeignKey(RolloutFile, on_delete=models.CASCADE, related_name="rollouts")
     index = models.PositiveIntegerField()

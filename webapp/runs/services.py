@@ -7,80 +7,80 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.errors import InputError
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.services import dataset_of
+from webapp.datasets.services import get_dataset_for_job
 from webapp.runs import matching
-from webapp.runs.candidates import candidates
-from webapp.runs.checkpoint_files import first_model
-from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
-from webapp.runs.launch.preflight import Preflight, looked_at
+from webapp.runs.candidates import list_candidates
+from webapp.runs.checkpoint_files import get_first_model
+from webapp.runs.launch.job_lookup import RefusedJob, Remark, resolve_job
+from webapp.runs.launch.preflight import Preflight, check_resolved_job
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.spec import NewJob
-from webapp.runs.topics import tell_job
-from webapp.runs.transitions import say
+from webapp.runs.topics import publish_job
+from webapp.runs.transitions import log_event
 from webapp.runs.wakeups import wake_workers
 
 
 @transaction.atomic
 def create_job(new: NewJob, user: Any) -> TrainingJob:
-    """Write a job; workers are woken once the transaction is committed. Raises Refused, which names the fields."""
-    asked = look_up(new)
-    preflight = looked_at(asked)
-    if not preflight.ok or asked.config is None:
-        raise RefusedJob(preflight.problems)
-    dataset = _frozen("training_file", new.dataset, user)
-    evaluation = _frozen("validation_file", new.evaluation, user) if new.evaluation else None
+    """Write a job; workers are woken once the transaction is committed. Raises RefusedJob, which names the fields."""
+    resolved = resolve_job(new)
+    checks = check_resolved_job(resolved)
+    if not checks.ok or resolved.config is None:
+        raise RefusedJob(checks.problems)
+    dataset = _get_dataset("training_file", new.dataset, user)
+    evaluation = _get_dataset("validation_file", new.evaluation, user) if new.evaluation else None
     job = TrainingJob(
         name=new.name,
         method=new.method,
         model=new.model,
-        preset=asked.preset,
-        changes=asked.changes,
-        config=asked.config.model_dump(mode="json"),
+        preset=resolved.preset,
+        changes=resolved.changes,
+        config=resolved.config.model_dump(mode="json"),
         dataset=dataset,
         evaluation=evaluation,
-        after=asked.after,
+        after=resolved.after,
         engine=new.engine,
         calls_allowed=new.calls_allowed,
         metadata=dict(new.metadata),
-        estimate=preflight.model_dump(mode="json", include={"steps", "tokens", "memory", "time"}),
-        total_steps=preflight.steps or 0,
+        estimate=checks.model_dump(mode="json", include={"steps", "tokens", "memory", "time"}),
+        total_steps=checks.steps or 0,
         created_by=user,
     )
-    if asked.user is not None:
-        job.user_endpoint, job.user_model = asked.user[0], asked.user[1][:200]
-    if asked.judge is not None:
-        job.judge_endpoint, job.judge_model = asked.judge[0], asked.judge[1][:200]
-    job.state = state_to_begin(job)
+    if resolved.user is not None:
+        job.user_endpoint, job.user_model = resolved.user[0], resolved.user[1][:200]
+    if resolved.judge is not None:
+        job.judge_endpoint, job.judge_model = resolved.judge[0], resolved.judge[1][:200]
+    job.state = get_first_state(job)
     if job.state == TrainingState.QUEUED:
-        remark = matching.impediment(first_model(job), job.engine, candidates())
+        remark = matching.find_impediment(get_first_model(job), job.engine, list_candidates())
         job.reason = remark.message if remark else ""
     job.save()
-    audit(user, "training.create", job, public_id=job.public_id, method=job.method, model=job.model[:200])
-    say(job, "info", f"Created fine-tuning job: {job.public_id}")
-    for remark in preflight.warnings:
-        say(job, "warn", remark.message, code=remark.code)
-    tell_job(job.pk, listed=True)
+    write_audit_entry(user, "training.create", job, public_id=job.public_id, method=job.method, model=job.model[:200])
+    log_event(job, "info", f"Created fine-tuning job: {job.public_id}")
+    for remark in checks.warnings:
+        log_event(job, "warn", remark.message, code=remark.code)
+    publish_job(job.pk, listed=True)
     wake_workers()
     return job
 
 
-def _frozen(param: str, ident: str, user: Any) -> Dataset:
+def _get_dataset(param: str, ident: str, user: Any) -> Dataset:
     try:
-        return dataset_of(ident, user)
+        return get_dataset_for_job(ident, user)
     except InputError as error:
         raise RefusedJob((Remark(param=param, code="unusable", message=str(error)),)) from error
 
 
-def state_to_begin(job: TrainingJob) -> TrainingState:
-    """The first state of a job: queued, unless data have to be frozen or an earlier job to succeed before."""
+def get_first_state(job: TrainingJob) -> TrainingState:
+    """Return the first state of a job: queued, unless data have to be frozen or an earlier job to succeed before."""
     rows = [row for row in (job.dataset, job.evaluation) if row is not None]
     ready = all(row.state == DatasetState.READY for row in rows)
     done = job.after is None or job.after.state == TrainingState.SUCCEEDED
     return TrainingState.QUEUED if ready and done else TrainingState.VALIDATING
 
 
-def dry_run(new: NewJob, user: Any) -> Preflight:
-    """Preflight of a new job; nothing is written."""
-    return looked_at(look_up(new))
+def preflight_job(new: NewJob, user: Any) -> Preflight:
+    """Return the preflight of a new job; nothing is written."""
+    return check_resolved_job(resolve_job(new))

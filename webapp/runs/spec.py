@@ -20,12 +20,12 @@ ENDPOINT = "endpoint:"
 
 
 class NewJob(Frozen):
-    """One training job, or an evaluation. `changes` are fields of the preset's configuration with other values, nested
-    by name.
+    """Request for a training job or an evaluation. `changes` are fields of the preset's configuration with other
+    values, nested by name.
 
-    `dataset` and `evaluation` are `ds-…` or `file-…`; `model` is `envarium-demo`, `after`, `ft:JOB`, `ft:JOB:step-N`,
-    a name that a worker knows, or (to be evaluated) `endpoint:ID/model`. `user_model` is `endpoint id/model` of who
-    plays the user, `judge_model` of who decides the facts of rubrics.
+    `dataset` and `evaluation` are `ds-…` or `file-…`; `model` is `envarium-demo`, `after`, `ft:JOB`, `ft:JOB:step-N`, a
+    name that a worker knows, or (to be evaluated) `endpoint:ID/model`. `user_model` is `endpoint id/model` of the model
+    that plays the user, `judge_model` of the one that decides the facts of rubrics.
     """
 
     method: Method

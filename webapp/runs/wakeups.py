@@ -13,7 +13,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from webapp.celery import app
-from webapp.jobs.presence import workers as celery_workers
+from webapp.jobs.presence import list_workers as celery_workers
 from webapp.runs.models import TrainingJob, TrainingState
 
 logger = logging.getLogger(__name__)
@@ -24,17 +24,17 @@ WAKE_AGAIN_AFTER = timedelta(seconds=60)
 
 
 def ready_jobs() -> QuerySet[TrainingJob]:
-    """Queued jobs that a worker may take now: one that was lost again and again rests first."""
+    """Return queued jobs that a worker may take now: one that was lost again and again rests first."""
     rested = Q(lease_until__isnull=True) | Q(lease_until__lte=timezone.now())
     return TrainingJob.objects.filter(rested, state=TrainingState.QUEUED)
 
 
 def wake_workers() -> None:
-    """After the commit, tell the workers of this installation's own queue of jobs that wait; once a minute again."""
-    transaction.on_commit(_wake)
+    """After the commit, notify the workers of this installation's own queue of waiting jobs; again once a minute."""
+    transaction.on_commit(_wake_now)
 
 
-def _wake() -> None:
+def _wake_now() -> None:
     now = timezone.now()
     silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - WAKE_AGAIN_AFTER)
     pks = list(ready_jobs().filter(silent).order_by("pk").values_list("pk", flat=True)[:AT_ONCE])

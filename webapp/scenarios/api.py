@@ -9,15 +9,15 @@ from django.shortcuts import get_object_or_404
 from ninja import File, Form, Query, Router
 from ninja.files import UploadedFile
 
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.types import Id, PageOf, Position, file_of
+from webapp.rest.types import Id, PageOf, Position, describe_file_answer
 from webapp.scenarios import queries
-from webapp.scenarios.exporter import attachment
+from webapp.scenarios.exporter import build_export_response
 from webapp.scenarios.models import Scenario, Task, TaskRevision
 from webapp.scenarios.schemas import (
     RevisionLine,
@@ -38,60 +38,64 @@ router = Router(tags=["scenarios and tasks"])
 SCENARIO_LINE = ("environment_id", "version_id", "initial_id", "name", "task_count", "created_at")
 
 
-@router.get("/scenarios", auth=needs("read"), response=PageOf[ScenarioLine])
+@router.get("/scenarios", auth=require_scope("read"), response=PageOf[ScenarioLine])
 def list_scenarios(request: HttpRequest, query: Query[ScenarioQuery]) -> Any:
-    """Scenarios, newest first."""
+    """List scenarios, newest first."""
     rows = Scenario.objects.only(*SCENARIO_LINE)
     return cursor_page(rows.filter(environment=query.environment) if query.environment else rows, query)
 
 
-@router.get("/scenarios/{pk}", auth=needs("read"), response=ScenarioLine)
+@router.get("/scenarios/{pk}", auth=require_scope("read"), response=ScenarioLine)
 def get_scenario(request: HttpRequest, pk: Id) -> Scenario:
-    """One scenario. Its initial state is at /scenarios/{pk}/state."""
+    """Return one scenario. Its initial state is at /scenarios/{pk}/state."""
     return get_object_or_404(Scenario.objects.only(*SCENARIO_LINE), pk=pk)
 
 
-@router.get("/scenarios/{pk}/state", auth=needs("read"), response=StateOut)
+@router.get("/scenarios/{pk}/state", auth=require_scope("read"), response=StateOut)
 def get_scenario_state(request: HttpRequest, pk: Id) -> Any:
-    """The initial state."""
+    """Return the initial state."""
     row = get_object_or_404(Scenario.objects.only("initial_id"), pk=pk)
     return {"hash": row.initial_id, "state": load_state(row.initial_id)}
 
 
-@router.get("/tasks", auth=needs("read"), response=PageOf[TaskLine])
+@router.get("/tasks", auth=require_scope("read"), response=PageOf[TaskLine])
 def list_tasks(request: HttpRequest, query: Query[TaskQuery]) -> Any:
-    """Tasks, filtered and ordered as on their page."""
-    return cursor_page(queries.tasks(query.values()), query, query.sort)
+    """List tasks, filtered and ordered as on their page."""
+    return cursor_page(queries.filter_tasks(query.values()), query, query.sort)
 
 
-@router.get("/tasks/export", auth=needs("read"), openapi_extra=file_of("application/json", "EnvScaler scenarios"))
+@router.get(
+    "/tasks/export",
+    auth=require_scope("read"),
+    openapi_extra=describe_file_answer("application/json", "EnvScaler scenarios"),
+)
 def export_tasks(request: HttpRequest, query: Query[TaskFilterQuery]) -> StreamingHttpResponse:
-    """The tasks that the filters leave, as a list of EnvScaler scenarios."""
-    audit(person(request), "tasks.export", **query.values())
-    return attachment(queries.tasks(query.values()), "envarium-tasks.json")
+    """Export the tasks that the filters select, as a list of EnvScaler scenarios."""
+    write_audit_entry(get_acting_user(request), "tasks.export", **query.values())
+    return build_export_response(queries.filter_tasks(query.values()), "envarium-tasks.json")
 
 
-@router.get("/tasks/{pk}", auth=needs("read"), response=TaskOut)
+@router.get("/tasks/{pk}", auth=require_scope("read"), response=TaskOut)
 def get_task(request: HttpRequest, pk: Id) -> Task:
-    """One task with its current revision: instruction, checks and findings."""
+    """Return one task with its current revision: instruction, checks and findings."""
     return get_object_or_404(queries.whole_tasks(), pk=pk)
 
 
-@router.get("/tasks/{pk}/revisions", auth=needs("read"), response=PageOf[RevisionLine])
+@router.get("/tasks/{pk}/revisions", auth=require_scope("read"), response=PageOf[RevisionLine])
 def list_task_revisions(request: HttpRequest, pk: Id, query: Query[PageQuery]) -> Any:
-    """The revisions of a task, newest first."""
+    """List the revisions of a task, newest first."""
     task = get_object_or_404(Task.objects.only("id"), pk=pk)
     return cursor_page(task.revisions.defer("record", "instruction"), query)
 
 
-@router.get("/tasks/{pk}/revisions/{number}", auth=needs("read"), response=RevisionOut)
+@router.get("/tasks/{pk}/revisions/{number}", auth=require_scope("read"), response=RevisionOut)
 def get_task_revision(request: HttpRequest, pk: Id, number: Position) -> TaskRevision:
-    """One revision with its instruction, checks and findings."""
-    rows = TaskRevision.objects.defer("record").prefetch_related("checks", "findings")
+    """Return one revision with its instruction, checks and findings."""
+    rows = TaskRevision.objects.defer("record").prefetch_related("checks", "findings", "passes")
     return get_object_or_404(rows, task_id=pk, number=number)
 
 
-@router.post("/imports/environments", auth=needs("synthesise"), response={202: JobOut})
+@router.post("/imports/environments", auth=require_scope("synthesise"), response={202: JobOut})
 @idempotent
 def import_environments(
     request: HttpRequest,
@@ -101,8 +105,8 @@ def import_environments(
 ) -> Job:
     """Import EnvScaler environments, with their scenarios if a second file is sent. Follow the job at /jobs/{id}.
 
-    With `frames` a task whose reference is known gets its frame: whatever else an agent changes makes the reward 0.
+    With `frames` a task whose reference is known gets its frame: any other change by an agent makes the reward 0.
     """
     require_no_atif("environments", environments, "environments")
     require_no_atif("scenarios", scenarios, "scenarios")
-    return start_envscaler_import(person(request), environments, scenarios, frames=frames)
+    return start_envscaler_import(get_acting_user(request), environments, scenarios, frames=frames)

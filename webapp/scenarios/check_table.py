@@ -1,4 +1,4 @@
-"""The table of a revision's checks, as pages show it: a page of them, by mark, with what doing nothing passes."""
+"""Table of a revision's checks on pages: one page of them, by mark, with the checks that doing nothing passes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from webapp.query_params import Params
 from webapp.scenarios import queries
-from webapp.scenarios.answers.answer_form import tell_origins
+from webapp.scenarios.answers.answer_form import attach_check_origins
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.verifiers import VERIFIER_TITLES, name_verdict, read_criteria
 
@@ -19,25 +19,25 @@ HIGH = 0.5
 MARKS = ("goal", "guard", "broken")
 
 
-def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> dict[str, Any]:
-    """What the table's templates need."""
+def build_checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> dict[str, Any]:
+    """Build the context of the table's templates."""
     params, is_script = Params(request.GET), revision.verifier_kind == "script"
     mark, after = params.choice("mark", MARKS), params.number("from")
     start = -1 if after is None else after
     opened = params.flag("sources")
-    few = queries.checks(revision, "", -1, OPEN_AT_ONCE, with_source=True)
-    if len(few) <= OPEN_AT_ONCE:  # as most have: these are all, and the counts are theirs
+    few = queries.list_checks(revision, "", -1, OPEN_AT_ONCE, with_source=True)
+    if len(few) <= OPEN_AT_ONCE:  # the usual case: these are all checks, so that no query need count them
         counts: dict[str, int] = Counter(check.mark for check in few)
         checks = [check for check in few if mark in ("", check.mark) and check.position > start]
     else:
-        counts = queries.mark_counts(revision)
-        checks = queries.checks(revision, mark, start, CHECKS_A_PAGE, with_source=opened)
+        counts = queries.count_marks(revision)
+        checks = queries.list_checks(revision, mark, start, CHECKS_A_PAGE, with_source=opened)
     total = sum(counts.values())
     inline = opened or total <= OPEN_AT_ONCE
     more = len(checks) > CHECKS_A_PAGE
     checks = checks[:CHECKS_A_PAGE]
-    tell_origins(revision, checks)
-    passed, out_of, words = queries.do_nothing_words(row, counts, revision.score_rule)
+    attach_check_origins(revision, checks)
+    passed, out_of, words = queries.describe_do_nothing(row, counts, revision.score_rule)
     return {
         "checks": checks,
         "criteria": read_criteria(revision.criteria),

@@ -26,7 +26,7 @@ MOST_LISTED = 5_000
 
 @dataclass(frozen=True)
 class HumanWork:
-    """How much human work stands in some environments."""
+    """Amount of human work in some environments."""
 
     programs: int = 0
     tasks: int = 0
@@ -39,7 +39,7 @@ class HumanWork:
 
     @property
     def words(self) -> str:
-        """For example `1 edited program, 3 edited tasks, 2 approvals`."""
+        """The amounts in words, for example `1 edited program, 3 edited tasks, 2 approvals`."""
         parts = (
             (self.programs, "edited program"),
             (self.tasks, "edited task"),
@@ -50,17 +50,17 @@ class HumanWork:
 
 
 def has_human_work(task: Task) -> bool:
-    """Whether a person made or chose what is current of a task, or decided on it."""
+    """Return whether a person made or chose the current revision or reference of a task, or decided on it."""
     if task.current_by_id is not None or task.review_state != ReviewState.DRAFT:
         return True
     return TaskReference.objects.filter(revision=task.current_id or 0, source__in=HAND_SOURCES).exists()
 
 
-def must_stay(task: Task, version: Version) -> bool:
-    """Whether a task's current revision stays current when an import or a batch brings another one on `version`.
+def must_stay_current(task: Task, version: Version) -> bool:
+    """Return whether a task's current revision remains current when an import or a batch adds another one on `version`.
 
-    Besides human work, a revision on the environment's current version stays if the other one stands on a version that
-    is not current: otherwise the tasks would leave the program that a person keeps current.
+    Besides human work, a revision on the environment's current version remains if the other one belongs to a version
+    that is not current: otherwise the tasks would leave the program that a person keeps current.
     """
     if task.current is None:
         return False
@@ -71,13 +71,13 @@ def must_stay(task: Task, version: Version) -> bool:
 
 
 def edited_tasks(rows: QuerySet[Task]) -> QuerySet[Task]:
-    """Those of some tasks whose current revision or reference a person made or chose."""
+    """Return those of the tasks whose current revision or reference a person made or chose."""
     by_hand = TaskReference.objects.filter(source__in=HAND_SOURCES).values("revision")
     return rows.filter(Q(current_by__isnull=False) | Q(current__in=by_hand))
 
 
 def leave_out_human_work(tasks: Sequence[int]) -> list[int]:
-    """Those of some tasks, by primary key and in their order, that hold no human work."""
+    """Return those of the tasks, by primary key and in their order, that hold no human work."""
     rows = Task.objects.filter(pk__in=tasks)
     human = set(edited_tasks(rows).values_list("pk", flat=True))
     human |= set(rows.exclude(review_state=ReviewState.DRAFT).values_list("pk", flat=True))
@@ -98,17 +98,19 @@ def count_human_work(rows: QuerySet[Environment]) -> HumanWork:
 
 
 def describe_version_beside(version: Version) -> dict[str, Any]:
-    """A version that is not current, and the one that stays current instead of it, as a line of a result."""
+    """Return a result line of a version that is not current, and of the one that remains current."""
     environment = Environment.objects.select_related("current").defer("current__record").get(pk=version.environment_id)
     stays = environment.current.number if environment.current is not None else 0
-    return _describe("version", version.pk, environment.name, stays, version.number)
+    return _build_result_line("version", version.pk, environment.name, stays, version.number)
 
 
 def describe_revision_beside(revision: TaskRevision) -> dict[str, Any]:
-    """A revision that is not current, and the one that stays current instead of it, as a line of a result."""
+    """Return a result line of a revision that is not current, and of the one that remains current."""
     task = Task.objects.select_related("current").defer("current__record").get(pk=revision.task_id)
-    return _describe("revision", revision.pk, task.title, task.current.number if task.current else 0, revision.number)
+    return _build_result_line(
+        "revision", revision.pk, task.title, task.current.number if task.current else 0, revision.number
+    )
 
 
-def _describe(kind: str, pk: int, name: str, stays: int, stored: int) -> dict[str, Any]:
+def _build_result_line(kind: str, pk: int, name: str, stays: int, stored: int) -> dict[str, Any]:
     return {"kind": kind, "id": pk, "name": name, "stays_current": stays, "stored_as": stored}

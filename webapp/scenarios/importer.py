@@ -1,4 +1,4 @@
-"""EnvScaler's files into the database: environments, then their scenarios and tasks, one record at a time."""
+"""Import of EnvScaler's files: environments, then their scenarios and tasks, one record at a time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import InterfaceError, OperationalError
 
-from synthesis.assessment.bounded_checks import bounded_checks
-from synthesis.assessment.kinds import finding
-from synthesis.assessment.tasks import task_findings, unknown_state_keys
+from synthesis.assessment.bounded_checks import evaluate_bounded_checks
+from synthesis.assessment.kinds import make_finding
+from synthesis.assessment.tasks import find_unknown_state_keys, list_task_findings
 from synthesis.contracts import GoldenVerifier, Program
 from synthesis.errors import (
     FormatError,
@@ -28,14 +28,14 @@ from synthesis.formats.answer_form import require_answer_tool
 from synthesis.formats.envscaler import parse_environments, parse_scenarios, split_kinds
 from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox, decode_state, encode_state
-from synthesis.verifiers.checks import mark_of
+from synthesis.verifiers.checks import derive_mark
 from synthesis.verifiers.rewards import complete_verdicts, list_labels, reward_end
 from webapp.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
-from webapp.environments.services import count_findings, program_of, record_hash
+from webapp.environments.services import build_program, compute_record_hash, count_findings
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import (
     BESIDE,
@@ -68,7 +68,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass
 class RecordTally:
-    """What became of the records of one kind."""
+    """Results of the records of one kind."""
 
     created: int = 0
     unchanged: int = 0
@@ -78,11 +78,11 @@ class RecordTally:
     failed: list[dict[str, str]] = field(default_factory=list)
 
     def add(self, saved: Saved) -> None:
-        """Count a record once, so that the numbers add up to the records that were read."""
+        """Count a record once, so that the counts add up to the number of records read."""
         setattr(self, saved, getattr(self, saved) + 1)
 
     def fail(self, failure: Failure) -> None:
-        self.failed.append({"place": clean(failure.place), "reason": clean(failure.reason)})
+        self.failed.append({"place": clean_text(failure.place), "reason": clean_text(failure.reason)})
 
     def report(self) -> dict[str, Any]:
         return {
@@ -97,7 +97,7 @@ class RecordTally:
 
 @dataclass
 class Import:
-    """One run over files: the counts, the findings met, and programs by version."""
+    """One run over files: the counts, the findings, and programs by version."""
 
     sandbox: Sandbox
     source: str
@@ -120,7 +120,7 @@ class Import:
     """How often in a row each version's program ran out of time at its start."""
 
     def report(self) -> dict[str, Any]:
-        """The result of a command or a job. `findings` counts what is known of the records in these files."""
+        """Return the result of a command or a job. `findings` counts the findings of the records in these files."""
         return {
             "environments": self.environments.report(),
             "scenarios": self.scenarios.report(),
@@ -148,9 +148,9 @@ def import_entries(
     frames: bool = False,
     user: Any = None,
 ) -> dict[str, Any]:
-    """Import records, each on its own: a bad one is reported and the rest goes in.
+    """Import records one by one: a bad record is reported and the others are stored.
 
-    With `frames` the tasks of these records get the frame of their reference, where one is known. `progress` is called
+    With `frames` the tasks of these records get the frame of their reference, if one is known. `progress` is called
     before every record and may raise to stop. Raises `SandboxUnavailable`.
     """
     run = Import(sandbox, source)
@@ -167,7 +167,7 @@ def import_records(
     scenarios: Sequence[Entry],
     progress: Progress = lambda done, total, note: None,
 ) -> None:
-    """Import environments, then tasks; of each the one that is to be current comes last."""
+    """Import environments, then tasks; the current one of several records comes last."""
     tasks = sorted(parse_scenarios(list(scenarios)), key=_is_current)
     states: dict[str, list[dict[str, Any]]] = {}
     for _, task in tasks:
@@ -176,10 +176,10 @@ def import_records(
     total = len(environments) + len(tasks)
     for done, (place, record) in enumerate(sorted(parse_environments(list(environments)), key=_is_current)):
         progress(done, total, f"Environment {place}")
-        _one_environment(run, place, record, states)
+        _import_environment(run, place, record, states)
     for done, (place, task) in enumerate(tasks, len(environments)):
         progress(done, total, f"Scenario {place}")
-        _one_task(run, place, task)
+        _import_task_record(run, place, task)
     progress(total, total, "")
 
 
@@ -188,12 +188,13 @@ def _is_current(item: tuple[str, Any]) -> bool:
 
 
 def choose_source(said: str, chosen: str) -> str:
-    """The source that a record is kept under: the one that it says, unless another than the usual one is chosen."""
+    """Return the source under which a record is stored: its own, unless another than the default is chosen."""
     return said if said and chosen == SOURCE else chosen
 
 
-def guarded(place: str, action: Callable[[], None]) -> Failure | None:
-    """Run the import of one record. Whatever is wrong with it is its failure; what is wrong with us passes."""
+def run_guarded(place: str, action: Callable[[], None]) -> Failure | None:
+    """Run the import of one record. A fault of the record is returned as its failure; a fault of the system is
+    raised."""
     try:
         action()
     except FormatError as error:
@@ -203,16 +204,16 @@ def guarded(place: str, action: Callable[[], None]) -> Failure | None:
     except PASSES:
         raise
     except Exception as error:
-        logger.warning("the record at %s could not be imported: %s", clean(place), clean(repr(error))[:500])
+        logger.warning("the record at %s could not be imported: %s", clean_text(place), clean_text(repr(error))[:500])
         logger.debug("where it failed", exc_info=True)
         return Failure(place=place, reason=f"could not be stored ({type(error).__name__}: {error})"[:500])
     return None
 
 
-def _one_environment(
+def _import_environment(
     run: Import, place: str, record: EnvironmentRecord | Failure, states: dict[str, list[dict[str, Any]]]
 ) -> None:
-    def action() -> None:
+    def store_environment_record() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
         source = choose_source(record.parts.source, run.source)
@@ -227,28 +228,29 @@ def _one_environment(
             run.beside.append(describe_version_beside(version))
         run.versions[source, record.key, ""] = run.versions[source, record.key, version.content_hash] = version
 
-    failure = guarded(place, action)
+    failure = run_guarded(place, store_environment_record)
     if failure:
         run.environments.fail(failure)
 
 
 def _find_kept_version(run: Import, record: EnvironmentRecord, source: str) -> Version | None:
-    """The version that stays, of an environment that was here before: the one with this content, else the current."""
+    """Return the version that remains, of an environment known before: the one with this content, else the current
+    one."""
     if not run.keeps_known:
         return None
-    known = Environment.objects.filter(source=source, key=record.key, current__isnull=False).first()
-    if known is None or ("environment", known.pk) in run.made:
+    environment = Environment.objects.filter(source=source, key=record.key, current__isnull=False).first()
+    if environment is None or ("environment", environment.pk) in run.made:
         return None
-    same = known.versions.select_related("environment").filter(content_hash=record_hash(record)).first()
-    return same or known.current
+    same = environment.versions.select_related("environment").filter(content_hash=compute_record_hash(record)).first()
+    return same or environment.current
 
 
-def _one_task(run: Import, place: str, record: TaskRecord | Failure) -> None:
-    def action() -> None:
+def _import_task_record(run: Import, place: str, record: TaskRecord | Failure) -> None:
+    def store_task_record() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
-        version, source = _version(run, record, place), choose_source(record.parts.source, run.source)
-        if run.keeps_known and _is_known(run, record, version, source):
+        version, source = _find_task_version(run, record, place), choose_source(record.parts.source, run.source)
+        if run.keeps_known and _is_known_task(run, record, version, source):
             run.scenarios.add("unchanged")
             run.tasks.add("unchanged")
             return
@@ -259,10 +261,10 @@ def _one_task(run: Import, place: str, record: TaskRecord | Failure) -> None:
             run.tasks.add("unchanged")
             run.task_ids.append(task.pk)
             return
-        kept = find_kept_beside(record, version, source)
-        if kept:
+        kept_revision = find_kept_beside(record, version, source)
+        if kept_revision:
             run.scenarios.add("unchanged")
-            _add_task(run, "kept", kept)
+            _add_task(run, "kept", kept_revision)
             return
         saved = _import_task(run, record, version, source)
         if saved.task == "created":
@@ -272,9 +274,9 @@ def _one_task(run: Import, place: str, record: TaskRecord | Failure) -> None:
         run.scenarios.add(saved.scenario)
         _add_task(run, saved.task, saved.revision)
 
-    failure = guarded(place, action)
+    failure = run_guarded(place, store_task_record)
     if failure:
-        # Nothing of the record went in: neither its scenario nor its task.
+        # Nothing of the record was stored: neither its scenario nor its task.
         run.scenarios.fail(failure)
         run.tasks.fail(failure)
 
@@ -286,44 +288,44 @@ def _add_task(run: Import, saved: Saved, revision: TaskRevision) -> None:
         run.beside.append(describe_revision_beside(revision))
 
 
-def _is_known(run: Import, record: TaskRecord, version: Version, source: str) -> bool:
+def _is_known_task(run: Import, record: TaskRecord, version: Version, source: str) -> bool:
     rows = Task.objects.filter(environment=version.environment_id, source=source, key=record.key)
     return rows.exclude(pk__in=[pk for kind, pk in run.made if kind == "task"]).exists()
 
 
-def _version(run: Import, record: TaskRecord, place: str) -> Version:
-    """The version that a task names, else the one of its environment in the files, else the current one."""
+def _find_task_version(run: Import, record: TaskRecord, place: str) -> Version:
+    """Return the version that a task names, else that of its environment in the files, else the current one."""
     key = record.environment_key
     source = choose_source(record.parts.environment_source, run.source)
-    named = (source, key, record.parts.version)
-    if record.parts.version and named not in run.versions:
+    version_key = (source, key, record.parts.version)
+    if record.parts.version and version_key not in run.versions:
         rows = Version.objects.select_related("environment").filter(environment__source=source, environment__key=key)
-        run.versions[named] = rows.filter(content_hash=record.parts.version).first()
-    version = run.versions.get(named)
+        run.versions[version_key] = rows.filter(content_hash=record.parts.version).first()
+    version = run.versions.get(version_key)
     if version is None and (source, key, "") not in run.versions:
-        known = Environment.objects.filter(source=source, key=key).select_related("current").first()
-        run.versions[source, key, ""] = known.current if known else None
+        environment = Environment.objects.filter(source=source, key=key).select_related("current").first()
+        run.versions[source, key, ""] = environment.current if environment else None
     version = version or run.versions.get((source, key, ""))
     if version is None:
         raise FormatError(f"{place}.env_id", f"the environment {key!r} is neither in the files nor known here")
     return version
 
 
-def _program(run: Import, version: Version) -> Program:
+def _load_program(run: Import, version: Version) -> Program:
     if version.pk not in run.programs:
-        run.programs[version.pk] = program_of(version)
+        run.programs[version.pk] = build_program(version)
     return run.programs[version.pk]
 
 
 def _import_task(run: Import, record: TaskRecord, version: Version, source: str) -> SavedTask:
-    """Store one task; a program that hung `MAX_HUNG` times in a row is not started for yet another one."""
-    program = _program(run, version)
+    """Store one task; a program that hung `MAX_HUNG` times in a row is not started again."""
+    program = _load_program(run, version)
     initial = encode_state(record.initial_state)
     if run.hung[version.pk] >= MAX_HUNG:
         message = f"Not tried: the program ran out of time at each of the {MAX_HUNG} starts before."
-        start = Start(findings=[finding("start_fails", "initial_state", message)])
+        start = Start(findings=[make_finding("start_fails", "initial_state", message)])
     else:
-        start = look_at_start(run.sandbox, record, program, initial)
+        start = evaluate_start(run.sandbox, record, program, initial)
         run.hung[version.pk] = run.hung[version.pk] + 1 if start.hung else 0
     return save_task(record, version, store_state(initial), start, source)
 
@@ -331,51 +333,53 @@ def _import_task(run: Import, record: TaskRecord, version: Version, source: str)
 def import_task(
     sandbox: Sandbox, record: TaskRecord, version: Version, program: Program, source: str, into: Task | None = None
 ) -> SavedTask:
-    """Run a task's checks on its start state, then store it, `into` a known task if it is given. The sandbox is done
-    before the transaction."""
+    """Run a task's checks on its start state, then store it, as `into` if that is given.
+
+    The sandbox is finished before the transaction begins.
+    """
     initial = encode_state(record.initial_state)
-    start = look_at_start(sandbox, record, program, initial)
+    start = evaluate_start(sandbox, record, program, initial)
     return save_task(record, version, store_state(initial), start, source, into=into)
 
 
-def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initial: dict[str, Any]) -> Start:
-    """What the checks say before the agent does anything, and every finding about the task.
+def evaluate_start(sandbox: Sandbox, record: TaskRecord, program: Program, initial: dict[str, Any]) -> Start:
+    """Return what the checks give before the agent does anything, and every finding about the task.
 
-    Raises InputError: it has an answer form, and the environment a tool named as the one that submits the answer.
-    Raises StateError: its golden state cannot be read.
+    Raises InputError if the task has an answer form and a tool of the environment has the name of the one that submits
+    the answer. Raises StateError if its golden state cannot be read.
     """
     require_answer_tool(record.answer_form, (tool.name for tool in program.tools))
-    findings = unknown_state_keys(record.initial_state, program.source)
+    findings = find_unknown_state_keys(record.initial_state, program.source)
     try:
         with sandbox.reset(program, initial) as episode:
             state = episode.state()
     except (ProgramError, StateError) as error:
-        findings.append(finding("start_fails", "initial_state", f"The program does not start: {error}"))
+        findings.append(make_finding("start_fails", "initial_state", f"The program does not start: {error}"))
         hung = isinstance(error, ProgramEnded) and error.reason == "time"
-        return Start(findings=findings + task_findings(record.verifier.checks, (), None), hung=hung)
+        return Start(findings=findings + list_task_findings(record.verifier.checks, (), None), hung=hung)
     if record.verifier.criteria:
         return Start(findings=findings)
     if isinstance(record.verifier, GoldenVerifier):
         decode_state(record.verifier.state)
     checks = list_labels(record.verifier)
-    done = bounded_checks(sandbox, [check.source for check in record.verifier.checks], state, state)
-    verdicts = tuple(complete_verdicts(record.verifier, done.verdicts, state, state))
+    check_run = evaluate_bounded_checks(sandbox, [check.source for check in record.verifier.checks], state, state)
+    verdicts = tuple(complete_verdicts(record.verifier, check_run.verdicts, state, state))
     errors = tuple(verdict.error for verdict in verdicts)
-    if done.skipped:
-        verdicts = verdicts[: -done.skipped]
-        message = f"{done.skipped} of {len(checks)} checks were not run: {done.reason}."
-        findings.append(finding("checks_not_run", "checks", message))
-    marks = tuple(mark_of(verdict) for verdict in verdicts)
-    if done.skipped:
-        unmarked: tuple[Any, ...] = ("",) * done.skipped
-        return Start(marks + unmarked, errors, findings=findings + task_findings(checks, verdicts, None))
+    if check_run.skipped:
+        verdicts = verdicts[: -check_run.skipped]
+        message = f"{check_run.skipped} of {len(checks)} checks were not run: {check_run.reason}."
+        findings.append(make_finding("checks_not_run", "checks", message))
+    marks = tuple(derive_mark(verdict) for verdict in verdicts)
+    if check_run.skipped:
+        unmarked: tuple[Any, ...] = ("",) * check_run.skipped
+        return Start(marks + unmarked, errors, findings=findings + list_task_findings(checks, verdicts, None))
     try:
-        score = reward_end(record.verifier, done.verdicts, state, state, marks).reward
+        score = reward_end(record.verifier, check_run.verdicts, state, state, marks).reward
     except InputError:
         score = None
     return Start(
         marks=marks,
         errors=errors,
         do_nothing=score,
-        findings=findings + task_findings(checks, verdicts, score),
+        findings=findings + list_task_findings(checks, verdicts, score),
     )

@@ -33,7 +33,7 @@ class Scenario(models.Model):
 
 
 class AuditState(models.TextChoices):
-    """What an audit came to. `stale` stands on tasks alone: what was audited has changed since."""
+    """Result of an audit. `stale` exists on tasks only: the audited revision has changed since."""
 
     GREEN = "green"
     RED = "red"
@@ -47,7 +47,7 @@ AUDIT_RESULTS = tuple(state.value for state in AuditState if state != AuditState
 
 
 class ReviewState(models.TextChoices):
-    """What people decided on a task's revision. One that is not current any more is shown as superseded."""
+    """Decision of people on a task's revision. A revision that is no longer current is shown as superseded."""
 
     DRAFT = "draft", "draft"
     IN_REVIEW = "in_review", "in review"
@@ -63,8 +63,8 @@ SUPERSEDED = "superseded"
 class Task(models.Model):
     """A scenario, an instruction and a verifier; the last two are in its revisions.
 
-    The fields that lists filter and sort by are copies of the current revision's, kept by services; `words` is what
-    the list's search looks in: title, key and the instruction's beginning.
+    The fields that lists filter and sort by are copies of the current revision's, updated by services; `words` is the
+    text that the list's search uses: title, key and the instruction's beginning.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="tasks")
@@ -94,6 +94,8 @@ class Task(models.Model):
     superseded = models.BooleanField(default=False, db_default=False)
     """Whether its current revision cannot be attempted any more; the revision says why."""
     verifier_kind = models.CharField(max_length=16, default="checks", db_default="checks")
+    variant = models.CharField(max_length=20, blank=True, default="", db_default="")
+    """The variant of the pipeline that made it; empty if no batch did."""
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -112,6 +114,7 @@ class Task(models.Model):
             models.Index(
                 fields=["verifier_kind", "id"], name="task_verifier", condition=~models.Q(verifier_kind="checks")
             ),
+            models.Index(fields=["variant", "id"], name="task_variant", condition=~models.Q(variant="")),
             GinIndex(OpClass(Upper("words"), name="gin_trgm_ops"), name="task_search"),
             models.Index(Upper("title"), name="task_title"),
         ]
@@ -144,6 +147,9 @@ class TaskRevision(models.Model):
     withheld = OrderedJSONField(null=True, blank=True)
     """A `synthesis.contracts.Withheld`; null where all tools of the version are offered."""
     do_nothing = models.FloatField(null=True, blank=True)
+    variant = models.CharField(max_length=20, blank=True, default="", db_default="")
+    consistency = OrderedJSONField(null=True, blank=True)
+    """A `synthesis.contracts.Consistency`; null if no solver was asked several times."""
     record = OrderedJSONField(default=dict)
     review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)
     superseded = models.TextField(blank=True, default="", db_default="")
@@ -157,10 +163,54 @@ class TaskRevision(models.Model):
         ]
 
 
-class Check(models.Model):
-    """One boolean function of a revision's verifier. `mark` is what it gives on the initial state.
+class TaskDifficulty(models.Model):
+    """Difficulty of a revision as `synthesis.contracts.Difficulty` counts it; null is what tasks of its kind do not
+    have.
 
-    That an end equals a golden state stands here too, as the first one, without a source.
+    A table of its own, so that statistics read short rows.
+    """
+
+    revision = models.OneToOneField(TaskRevision, primary_key=True, on_delete=models.CASCADE, related_name="difficulty")
+    walk_steps = models.PositiveIntegerField(null=True, blank=True)
+    weak_share = models.FloatField(null=True, blank=True)
+    independent_share = models.FloatField(null=True, blank=True)
+    unique_tools = models.PositiveIntegerField(null=True, blank=True)
+    invocations = models.PositiveIntegerField(null=True, blank=True)
+    branches = models.PositiveIntegerField(null=True, blank=True)
+    aggregations = models.PositiveIntegerField(null=True, blank=True)
+
+
+PASS_AT = 10
+"""Attempts of Pass@10 (Agent-World, Figure 4 f)."""
+
+
+class PolicyPass(models.Model):
+    """Results of a policy on a revision of a task: of its plain attempts `tried` are judged and `solved` solved it.
+
+    `ten` is how many of the first `PASS_AT` judged ones solved it (Agent-World's Pass@10); null if there are fewer.
+    Plain attempts are no conversations, no forks, and no attempts at the task's reference.
+    `webapp/trajectories/passes/` updates it.
+    """
+
+    revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="passes")
+    policy = models.CharField(max_length=200, blank=True)
+    tried = models.PositiveIntegerField(default=0)
+    solved = models.PositiveIntegerField(default=0)
+    ten = models.PositiveSmallIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["revision", "policy"], name="policypass_unique")]
+        indexes = [
+            models.Index(
+                fields=["policy", "ten", "revision"], name="policypass_ten", condition=models.Q(ten__isnull=False)
+            ),
+        ]
+
+
+class Check(models.Model):
+    """One boolean function of a revision's verifier. `mark` is its result on the initial state.
+
+    The comparison of an end with a golden state is stored as the first check, without a source.
     """
 
     revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="checks")
@@ -185,7 +235,7 @@ class TaskFinding(FindingBase):
 class TaskReference(models.Model):
     """A call sequence known to solve a revision of a task. The newest one counts.
 
-    `calls` are `{tool, arguments}`, `source` says who found them: `starter`, `solver`, `import`, ...
+    `calls` are `{tool, arguments}`, `source` is its origin: `starter`, `solver`, `import`, ...
     """
 
     revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="references")
@@ -200,10 +250,10 @@ class TaskReference(models.Model):
 
 
 class Audit(models.Model):
-    """What a revision's verifier gives for doing nothing, for the reference, and for mutants of it.
+    """Rewards of a revision's verifier for doing nothing, for the reference, and for mutants of it.
 
-    `key` is the hash of everything the result depends on; an audit with this key is never computed twice. Counts
-    are null where there was no reference. `probes` is a `TaskAudit` without its faults, values cut to be shown.
+    `key` is the hash of everything that the result depends on; an audit with this key is never computed twice. Counts
+    are null if there was no reference. `probes` is a `TaskAudit` without its faults, with values cut for pages.
     """
 
     revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="audits")
@@ -236,7 +286,7 @@ class Audit(models.Model):
 
 
 class AuditFault(models.Model):
-    """One thing an audit found, in words. `check_index` counts checks (or criteria) from 0."""
+    """One finding of an audit, in words. `check_index` counts checks (or criteria) from 0."""
 
     audit = models.ForeignKey(Audit, on_delete=models.CASCADE, related_name="faults")
     position = models.PositiveIntegerField()
@@ -251,11 +301,11 @@ class AuditFault(models.Model):
 
 
 class Playground(models.Model):
-    """A person's live episode on a version. The rows are the truth; a process that holds the episode is a cache.
+    """A person's live episode on a version. The rows are authoritative; a process that holds the episode is a cache.
 
-    `serial` grows with every change (a call, an undo, a redo), so that two browser tabs never write over each
-    other. `undone` keeps what undo took back, latest last. A reset starts another playground and names this
-    one as its `origin`.
+    `serial` grows with every change (a call, an undo, a redo), so that two browser tabs never overwrite each other.
+    `undone` holds the calls that undo removed, latest last. A reset starts another playground with this one as its
+    `origin`.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="playgrounds")

@@ -1,4 +1,4 @@
-"""What the task pages read. Big columns stay out of lists."""
+"""Queries of the task pages. Large columns are left out of lists."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ from django.http import Http404, HttpRequest
 from synthesis.contracts import Allowance, Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
-from synthesis.verifiers.frame import spelled_place
+from synthesis.verifiers.frame import format_place
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.models import Environment
 from webapp.environments.text_difference import DiffBudget
-from webapp.environments.version_diff import DiffPart, part
-from webapp.paging import Page, keyset, window
-from webapp.query_params import LARGEST_ID, whole_number
+from webapp.environments.version_diff import DiffPart, build_diff_part
+from webapp.paging import Page, paginate_by_keyset, select_window
+from webapp.query_params import LARGEST_ID, parse_whole_number
 from webapp.scenarios import state_tree
 from webapp.scenarios.answers.answer_form import (
     PARTS,
-    find_made_checks,
-    hold_parts,
+    cache_record_parts,
+    find_generated_checks,
+    format_form_parts,
     read_form_and_expected,
-    spell_form_parts,
 )
+from webapp.scenarios.measures.task_filter import filter_measures
 from webapp.scenarios.models import SUPERSEDED, AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
-from webapp.scenarios.references import frame_of_revision, withheld_of
-from webapp.scenarios.verifiers.verifier_texts import pair_texts, spell_verifier_texts
-from webapp.scenarios.withheld.filters import withheld_filter
+from webapp.scenarios.references import read_frame, read_withheld
+from webapp.scenarios.verifiers.verifier_texts import format_verifier_texts, pair_texts
+from webapp.scenarios.withheld.filters import build_withheld_filter
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
     "audit_state", "review_state", "superseded", "verifier_kind", "audit__unseen", "withheld", "parent_id",
-    "environment__name", "environment__category",
+    "environment__name", "environment__category", "variant", "current__consistency",
 )  # fmt: skip
 CHANGES_SHOWN = 200
 MADE_HERE = ("synthesis", "scripted")
 """Sources of what a batch made: its page says how."""
 
 
-def categories() -> list[str]:
+def list_categories() -> list[str]:
     rows = Environment.objects.exclude(category="").order_by("category").values_list("category", flat=True)
     return list(rows.distinct()[:500])
 
 
-def sources() -> list[str]:
+def list_sources() -> list[str]:
     return list(Environment.objects.order_by("source").values_list("source", flat=True).distinct()[:50])
 
 
@@ -65,8 +66,8 @@ DIFFICULTIES = [
 """By the share of judged attempts that solved a task; a number is that of tenths."""
 
 
-def difficulty_filter(wanted: str) -> Q:
-    """The tasks that are as difficult as `DIFFICULTIES` names it."""
+def build_difficulty_filter(wanted: str) -> Q:
+    """Return a filter for tasks of a difficulty in `DIFFICULTIES`."""
     if wanted == "untried":
         return Q(scored_count=0)
     if wanted == "never":
@@ -78,9 +79,9 @@ def difficulty_filter(wanted: str) -> Q:
     return between & Q(solved_count__gte=low, solved_count__lt=high)
 
 
-def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
-    """The tasks that fit a `TaskFilters`' values."""
-    rows = Task.objects.select_related("environment", "audit").only(*LIST_FIELDS)
+def filter_tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
+    """Return the tasks that fit a `TaskFilters`' values."""
+    rows = Task.objects.select_related("environment", "audit", "current").only(*LIST_FIELDS)
     for name, lookup in {
         "category": "environment__category",
         "source": "source",
@@ -93,44 +94,53 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
         if name in wanted:
             rows = rows.filter(**{lookup: wanted[name]})
     if "review" in wanted:
-        gone = wanted["review"] == SUPERSEDED
-        rows = rows.filter(superseded=True) if gone else rows.filter(review_state=wanted["review"], superseded=False)
+        is_superseded = wanted["review"] == SUPERSEDED
+        rows = (
+            rows.filter(superseded=True)
+            if is_superseded
+            else rows.filter(review_state=wanted["review"], superseded=False)
+        )
     if "ids" in wanted:
         rows = rows.filter(pk__in=wanted["ids"])
     if "environment" in wanted:
-        rows = rows.filter(_environment(wanted["environment"]))
+        rows = rows.filter(_build_environment_filter(wanted["environment"]))
     if "leave_out" in wanted:
         rows = rows.exclude(environment__source=wanted["leave_out"])
     if "q" in wanted:
         text = wanted["q"].replace("\0", "")
         rows = rows.filter(words__icontains=text)
     if "finding" in wanted:
-        rows = _finding(rows, wanted["finding"])
+        rows = _filter_by_finding(rows, wanted["finding"])
     if "audit" in wanted:
         rows = rows.filter(audit_state="" if wanted["audit"] == "none" else wanted["audit"])
     if "difficulty" in wanted:
-        rows = rows.filter(difficulty_filter(wanted["difficulty"]))
+        rows = rows.filter(build_difficulty_filter(wanted["difficulty"]))
     if "withheld" in wanted:
-        rows = rows.filter(withheld_filter(wanted["withheld"]))
+        rows = rows.filter(build_withheld_filter(wanted["withheld"]))
+    if "variant" in wanted:
+        rows = rows.filter(variant="" if wanted["variant"] == "none" else wanted["variant"])
+    if "knob" in wanted or "ten" in wanted:
+        rows = filter_measures(rows, wanted)
     if "fault" in wanted:
         rows = rows.filter(Exists(AuditFault.objects.filter(kind=wanted["fault"], audit=OuterRef("audit"))))
     return rows
 
 
 def whole_tasks() -> QuerySet[Task]:
-    """Tasks with everything that one of them shows: its current revision, checks and findings."""
+    """Return tasks with everything that one of them shows: its current revision, checks and findings."""
     rows = Task.objects.select_related("environment", "scenario", "current")
     rows = rows.defer("current__record", "environment__summary")
-    return rows.prefetch_related("current__checks", "current__findings")
+    rows = rows.select_related("current__difficulty")
+    return rows.prefetch_related("current__checks", "current__findings", "current__passes")
 
 
 def find_task(pk: int) -> Task:
-    """A task with what its page shows of it, without big columns. Raises Http404."""
+    """Return a task with what its page shows of it, without large columns. Raises Http404."""
     task = _TASK.first(pk=pk)
     if task is None:
         raise Http404("There is no such task.")
     if task.current is not None:
-        hold_parts(task.current, tuple(getattr(task, f"part_{number}") for number in range(len(PARTS))))
+        cache_record_parts(task.current, tuple(getattr(task, f"part_{number}") for number in range(len(PARTS))))
     if task.current is not None and task.current.scenario_id == task.scenario_id:
         task.current.scenario = task.scenario  # the same row, without what was left out above
     return task
@@ -154,55 +164,55 @@ _TASK = KeptQuery[Task](
 )
 
 
-def _environment(text: str) -> Q:
+def _build_environment_filter(text: str) -> Q:
     text = text.replace("\0", "")
     if text.startswith("id:"):
-        return Q(environment_id=whole_number(text[3:], 1, LARGEST_ID) or 0)
-    named = Q(environment__in=Environment.objects.filter(Q(name__icontains=text) | Q(key__iexact=text)))
-    number = whole_number(text, 1, LARGEST_ID)
-    return named if number is None else Q(environment_id=number)
+        return Q(environment_id=parse_whole_number(text[3:], 1, LARGEST_ID) or 0)
+    by_name = Q(environment__in=Environment.objects.filter(Q(name__icontains=text) | Q(key__iexact=text)))
+    number = parse_whole_number(text, 1, LARGEST_ID)
+    return by_name if number is None else Q(environment_id=number)
 
 
-def _finding(rows: QuerySet[Task], kind: str) -> QuerySet[Task]:
+def _filter_by_finding(rows: QuerySet[Task], kind: str) -> QuerySet[Task]:
     if kind in ("any", "none"):
         return rows.filter(finding_count__gt=0) if kind == "any" else rows.filter(finding_count=0)
     return rows.filter(Exists(TaskFinding.objects.filter(kind=kind, revision=OuterRef("current"))))
 
 
-def tasks_in_order(wanted: dict[str, Any]) -> QuerySet[Task]:
-    """The tasks that fit a `TaskFilters`' values, in the order that they ask for."""
-    return window(tasks(wanted), wanted.get("sort") or "-id", None, backward=False)
+def ordered_tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
+    """Return the tasks that fit a `TaskFilters`' values, in the order that these name."""
+    return select_window(filter_tasks(wanted), wanted.get("sort") or "-id", None, backward=False)
 
 
-def tasks_page(request: HttpRequest, wanted: dict[str, Any]) -> Page:
-    return keyset(request, tasks(wanted), wanted.get("sort") or "-id")
+def build_tasks_page(request: HttpRequest, wanted: dict[str, Any]) -> Page:
+    return paginate_by_keyset(request, filter_tasks(wanted), wanted.get("sort") or "-id")
 
 
-def mark_counts(revision: TaskRevision) -> dict[str, int]:
+def count_marks(revision: TaskRevision) -> dict[str, int]:
     rows = revision.checks.order_by().values("mark").annotate(count=Count("id"))
     return {row["mark"]: row["count"] for row in rows}
 
 
-def checks(revision: TaskRevision, mark: str, after: int, most: int, *, with_source: bool) -> list[Check]:
-    """A page of checks by position; one more than `most` when there are more."""
-    found = _checks(bool(mark), most, with_source).rows(revision=revision.pk, after=after, mark=mark)
-    for check in found:
+def list_checks(revision: TaskRevision, mark: str, after: int, most: int, *, with_source: bool) -> list[Check]:
+    """Return a page of checks by position; one more than `most` if there are more."""
+    rows = _build_checks_query(bool(mark), most, with_source).rows(revision=revision.pk, after=after, mark=mark)
+    for check in rows:
         check.revision = revision
-    return found
+    return rows
 
 
 @lru_cache(maxsize=16)
-def _checks(marked: bool, most: int, with_source: bool) -> KeptQuery[Check]:
-    def build() -> QuerySet[Check]:
+def _build_checks_query(marked: bool, most: int, with_source: bool) -> KeptQuery[Check]:
+    def build_query() -> QuerySet[Check]:
         rows = Check.objects.filter(revision=Given("revision"), position__gt=Given("after")).order_by("position")
         rows = rows.filter(mark=Given("mark")) if marked else rows
         return (rows if with_source else rows.defer("source"))[: most + 1]
 
-    return KeptQuery(build)
+    return KeptQuery(build_query)
 
 
-def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int, int, str]:
-    """(passed, total, what it means) of doing nothing."""
+def describe_do_nothing(task: Task, counts: dict[str, int], rule: str) -> tuple[int, int, str]:
+    """Return (passed, total, meaning) of doing nothing."""
     guards, total = counts.get("guard", 0), sum(counts.values())
     goals = counts.get("goal", 0)
     if not total and task.verifier_kind == "rubric":
@@ -226,7 +236,7 @@ def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int
 
 @dataclass(frozen=True)
 class PatchLine:
-    """One operation of a patch with what stood there before."""
+    """One operation of a patch with the earlier value."""
 
     op: str
     path: str
@@ -235,16 +245,16 @@ class PatchLine:
     index: int = 0
 
 
-def changes(before: Any, patch: Patch) -> tuple[list[PatchLine], int]:
-    """The first operations of a patch with old values, and how many more there are."""
+def list_patch_changes(before: Any, patch: Patch) -> tuple[list[PatchLine], int]:
+    """Return the first operations of a patch with old values, and the number of further ones."""
     shown_changes: list[PatchLine] = []
     state = before
     for number, operation in enumerate(patch[:CHANGES_SHOWN]):
         try:
-            old = _cut(state_tree.locate(state, operation["path"])) if operation["op"] != "add" else ""
+            old = _cut_value(state_tree.locate_value(state, operation["path"])) if operation["op"] != "add" else ""
         except KeyError:
             old = ""
-        new = _cut(operation["value"]) if "value" in operation else ""
+        new = _cut_value(operation["value"]) if "value" in operation else ""
         shown_changes.append(PatchLine(operation["op"], operation["path"], old, new, number))
         try:
             state = apply_patch(state, [operation])
@@ -253,62 +263,65 @@ def changes(before: Any, patch: Patch) -> tuple[list[PatchLine], int]:
     return shown_changes, len(patch) - len(shown_changes)
 
 
-def _cut(value: Any, most: int = 2_000) -> str:
+def _cut_value(value: Any, most: int = 2_000) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=1 if isinstance(value, dict | list) else None)
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
-def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, (kind, text) of its lines) of what differs: instruction, answer form, verifier."""
+def build_revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return (heading, (kind, text) of its lines) of what differs: instruction, answer form, verifier."""
     budget = DiffBudget()
     parts = [
         ("Instruction", revision.instruction, other.instruction),
-        *spell_form_parts(read_form_and_expected(revision), read_form_and_expected(other)),
-        *pair_texts(spell_verifier_texts(revision), spell_verifier_texts(other)),
-        ("Frame", _frame(revision), _frame(other)),
-        ("Withheld", _withheld(revision), _withheld(other)),
+        *format_form_parts(read_form_and_expected(revision), read_form_and_expected(other)),
+        *pair_texts(format_verifier_texts(revision), format_verifier_texts(other)),
+        ("Frame", _format_frame(revision), _format_frame(other)),
+        ("Withheld", _format_withheld(revision), _format_withheld(other)),
     ]
-    sides = zip_longest(_own_checks(revision), _own_checks(other))
-    parts += [(f"Check {number}", _text(mine), _text(theirs)) for number, (mine, theirs) in enumerate(sides, 1)]
+    sides = zip_longest(_list_own_checks(revision), _list_own_checks(other))
+    parts += [
+        (f"Check {number}", _format_check(mine), _format_check(theirs))
+        for number, (mine, theirs) in enumerate(sides, 1)
+    ]
     if revision.scenario_id != other.scenario_id:
         parts.append(("Scenario", str(revision.scenario), str(other.scenario)))
-    return [(name, _lines(part(name, old, new, budget))) for name, old, new in parts if old != new]
+    return [(name, _list_diff_lines(build_diff_part(name, old, new, budget))) for name, old, new in parts if old != new]
 
 
-def _own_checks(revision: TaskRevision) -> list[Check]:
-    """The checks that people wrote: not those made from the answer form, a script or a golden state."""
+def _list_own_checks(revision: TaskRevision) -> list[Check]:
+    """Return the checks that people wrote: not those made from the answer form, a script or a golden state."""
     if revision.verifier_kind == "script":
         return []
-    made = find_made_checks(revision)
+    origin_by_source = find_generated_checks(revision)
     rows = revision.checks.exclude(source="").order_by("position")
-    return [row for row in rows if made.get(row.source) != "form"]
+    return [row for row in rows if origin_by_source.get(row.source) != "form"]
 
 
-def _frame(revision: TaskRevision) -> str:
-    frame = frame_of_revision(revision)
-    return "No frame" if frame is None else "\n".join(sorted(map(_frame_line, frame.allowances)))
+def _format_frame(revision: TaskRevision) -> str:
+    frame = read_frame(revision)
+    return "No frame" if frame is None else "\n".join(sorted(map(_format_allowance, frame.allowances)))
 
 
-def _frame_line(allowance: Allowance) -> str:
+def _format_allowance(allowance: Allowance) -> str:
     records = f": {json.dumps(allowance.records, ensure_ascii=False)}" if allowance.records else ""
-    return f"{spelled_place(allowance)}{records}"
+    return f"{format_place(allowance)}{records}"
 
 
-def _withheld(revision: TaskRevision) -> str:
-    withheld = withheld_of(revision)
+def _format_withheld(revision: TaskRevision) -> str:
+    withheld = read_withheld(revision)
     return withheld.name if withheld is not None else "Nothing"
 
 
-def _text(check: Check | None) -> str:
+def _format_check(check: Check | None) -> str:
     return f"# {check.label}\n{check.source}" if check else ""
 
 
-def _lines(changed: DiffPart) -> list[tuple[str, str]]:
+def _list_diff_lines(changed: DiffPart) -> list[tuple[str, str]]:
     return [(row.kind, row.text) for row in changed.rows] + ([("hunk", changed.note)] if changed.note else [])
 
 
-def scenarios_of(environment: Environment, most: int = 100) -> list[tuple[Scenario, list[Task]]]:
-    """Scenarios with their tasks, newest scenarios first; two queries."""
+def list_scenarios_with_tasks(environment: Environment, most: int = 100) -> list[tuple[Scenario, list[Task]]]:
+    """Return scenarios with their tasks, newest scenarios first; two queries."""
     rows = list(
         environment.scenarios.select_related("version")
         .only("name", "task_count", "initial_id", "environment_id", "version__number", "version__environment_id")

@@ -8,14 +8,14 @@ from typing import Any
 
 from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED
 from synthesis.errors import EnvariumError
-from synthesis.runtime import default_sandbox, offered
+from synthesis.runtime import get_default_sandbox, restrict_program
 from synthesis.runtime.encoding import apply_patch
 from webapp.environments.models import Version
-from webapp.environments.services import program_of
+from webapp.environments.services import build_program
 from webapp.scenarios.models import TaskReference
-from webapp.scenarios.queries import PatchLine, changes
-from webapp.scenarios.references import as_reference, withheld_of
-from webapp.scenarios.state_tables import StateTable, state_tables
+from webapp.scenarios.queries import PatchLine, list_patch_changes
+from webapp.scenarios.references import read_withheld, to_reference
+from webapp.scenarios.state_tables import StateTable, build_state_tables
 from webapp.scenarios.states import load_state
 
 STEPS_SHOWN = 100
@@ -23,7 +23,7 @@ STEPS_SHOWN = 100
 
 @dataclass(frozen=True)
 class ReferenceStep:
-    """One call, counted from 1; `result` is None where it was refused, and `error` says why."""
+    """One call, counted from 1; `result` is None if the call was refused, and `error` is the reason."""
 
     number: int
     tool: str
@@ -37,7 +37,7 @@ class ReferenceStep:
 
 @dataclass(frozen=True)
 class ExecutedReference:
-    """The steps, and why it stopped before its end (`lost`); `tables` are the records that it is about."""
+    """The steps, and why the execution stopped early (`lost`); `tables` are the records that it is about."""
 
     steps: tuple[ReferenceStep, ...]
     lost: str = ""
@@ -45,24 +45,26 @@ class ExecutedReference:
 
 
 @lru_cache(maxsize=64)
-def executed_reference(version: int, initial: str, reference: int) -> ExecutedReference:
-    """Execute a stored reference. None of the three ever changes under its key."""
+def execute_stored_reference(version: int, initial: str, reference: int) -> ExecutedReference:
+    """Execute a stored reference. None of the three ever changes under its key, so the result is cached."""
     row = TaskReference.objects.select_related("revision").defer("revision__record").get(pk=reference)
-    program = offered(program_of(Version.objects.get(pk=version)), withheld_of(row.revision))
+    program = restrict_program(build_program(Version.objects.get(pk=version)), read_withheld(row.revision))
     state = first = load_state(initial)
-    calls = as_reference(row).calls
+    calls = to_reference(row).calls
     steps: list[ReferenceStep] = []
     try:
-        with default_sandbox().reset(program, state, seed=DEFAULT_SEED, now=DEFAULT_NOW) as episode:
+        with get_default_sandbox().reset(program, state, seed=DEFAULT_SEED, now=DEFAULT_NOW) as episode:
             state = first = episode.state()
             for number, call in enumerate(calls[:STEPS_SHOWN], 1):
-                done = episode.call(call.tool, dict(call.arguments))
-                lines, more = changes(state, done.patch)
-                state = apply_patch(state, done.patch)
-                error = "" if done.error is None else done.error.message
+                call_result = episode.call(call.tool, dict(call.arguments))
+                lines, more = list_patch_changes(state, call_result.patch)
+                state = apply_patch(state, call_result.patch)
+                error = "" if call_result.error is None else call_result.error.message
                 steps.append(
-                    ReferenceStep(number, call.tool, dict(call.arguments), done.ok, done.result, error, lines, more)
+                    ReferenceStep(
+                        number, call.tool, dict(call.arguments), call_result.ok, call_result.result, error, lines, more
+                    )
                 )
     except EnvariumError as error:
         return ExecutedReference(tuple(steps), str(error))
-    return ExecutedReference(tuple(steps), tables=state_tables(first, state, calls[:STEPS_SHOWN]))
+    return ExecutedReference(tuple(steps), tables=build_state_tables(first, state, calls[:STEPS_SHOWN]))

@@ -1,4 +1,4 @@
-"""Scenarios, tasks and checks as the API shows them."""
+"""API schemas of scenarios, tasks and checks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from synthesis.contracts import VerifierKind
+from synthesis.stages import Variant
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
 from webapp.scenarios.answers.answer_form import read_answer_form, read_form_and_expected
-from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.models import PASS_AT, PolicyPass, TaskDifficulty, TaskRevision
 from webapp.scenarios.queries import DifficultyName
-from webapp.scenarios.verifiers.verifier_schemas import FrameOut, VerifierOut, spell_verifier
+from webapp.scenarios.verifiers.verifier_schemas import FrameOut, VerifierOut, serialize_verifier
 from webapp.scenarios.withheld.filters import WithheldName
 
+Knob = Literal[
+    "walk_steps", "weak_share", "independent_share", "unique_tools", "invocations", "branches", "aggregations"
+]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 
@@ -36,14 +40,15 @@ class ScenarioLine(Schema):
 
 
 class StateOut(Schema):
-    """A state in its lossless encoding: sets, tuples and keys that are no text are tagged objects."""
+    """A state in its lossless encoding: sets, tuples and keys that are not texts are tagged objects."""
 
     hash: str
     state: Json
 
 
 class TaskFilterQuery(BodyIn):
-    """As query parameters, and as a part of bodies: there an unknown filter is refused, for it would choose more."""
+    """Filters as query parameters, and as a part of bodies: there an unknown filter is refused, since it would select
+    more."""
 
     model_config = ConfigDict(strict=False)  # query parameters are texts
 
@@ -65,6 +70,19 @@ class TaskFilterQuery(BodyIn):
         ),
     ] = ""
     verifier: Annotated[Literal["", VerifierKind], Field(description="What judges: a kind of verifier.")] = ""
+    variant: Annotated[
+        Literal["", Variant, "none"],
+        Field(description="Whose pipeline made it; `none`: no batch did."),
+    ] = ""
+    knob: Annotated[
+        Literal["", Knob], Field(description="A measure of difficulty that `knob_from` and `knob_to` bound.")
+    ] = ""
+    knob_from: Annotated[float | None, Field(ge=0, description="What `knob` names is at least so much.")] = None
+    knob_to: Annotated[float | None, Field(ge=0, description="What `knob` names is below so much.")] = None
+    ten: Annotated[
+        int | None, Field(ge=0, le=PASS_AT, description="So many of a policy's first ten attempts solved it.")
+    ] = None
+    ten_by: Annotated[ShortText, Field(description="The policy that `ten` counts attempts of, its whole name.")] = ""
     withheld: Annotated[
         WithheldName,
         Field(description="Variants that withhold `any`thing, a `tool`, a `parameter`; `none`: the others."),
@@ -81,7 +99,7 @@ class TaskFilterQuery(BodyIn):
     leave_out: Annotated[ShortText, Field(max_length=32, description="Not in environments of this source.")] = ""
 
     def values(self) -> dict[str, Any]:
-        """What `queries.tasks` takes: the filters that are set."""
+        """Return the filters that are set, as `queries.tasks` takes them."""
         filters = self.model_dump(exclude={"limit", "cursor", "sort"})
         return {name: value for name, value in filters.items() if value not in (None, "")}
 
@@ -103,7 +121,7 @@ class TaskQuery(TaskFilterQuery, PageQuery):
 
 
 class TaskLine(Schema):
-    """`do_nothing` is the reward of an agent that does nothing; null where nothing could be scored."""
+    """A task. `do_nothing` is the reward of an agent that does nothing; null if nothing could be scored."""
 
     id: int
     environment_id: int
@@ -126,12 +144,13 @@ class TaskLine(Schema):
         Field(description="Of a variant the tool that it withholds, or tool(parameter): the right thing is to say so."),
     ]
     parent_id: Annotated[int | None, Field(description="Of a variant: the task that it was made of.")]
+    variant: Annotated[str, Field(description="The variant of the pipeline that made it; empty if no batch did.")]
     created_at: datetime
 
 
 class CheckOut(Schema):
-    """`mark` is what the check gives on the initial state: a `goal` is false there, a `guard` true. Of a script each
-    assertion is one; that the end equals a golden state is the first one, without a source."""
+    """A check. `mark` is its result on the initial state: a `goal` is false there, a `guard` true. Each assertion of a
+    script is a check; the comparison with a golden state is the first one, without a source."""
 
     id: int
     position: int
@@ -179,14 +198,52 @@ class AnswerFieldOut(Schema):
 
 
 class WithheldOut(Schema):
-    """What attempts cannot see or call; `parameter` is empty where the whole tool is withheld."""
+    """A tool or parameter that attempts cannot see or call; `parameter` is empty if the whole tool is withheld."""
 
     tool: str
     parameter: str
 
 
+class DifficultyOut(Schema):
+    """Difficulty as `Difficulty` counts it; null is what tasks of its kind do not have."""
+
+    walk_steps: int | None
+    weak_share: float | None
+    independent_share: float | None
+    unique_tools: int | None
+    invocations: int | None
+    branches: int | None
+    aggregations: int | None
+
+
+class ConsistencyOut(Schema):
+    """Agreement of solver runs: `solved` of `runs` passed within `turn_limit` turns when the task was made, the answers
+    of `alike` equal each other, and by the `rule` `agree` of the first or the second had to."""
+
+    runs: int
+    solved: int
+    agree: int
+    turn_limit: int
+    turns: list[int]
+    alike: int | None
+    rule: str
+
+
+class PolicyPassOut(Schema):
+    """Plain attempts of a policy: `solved` of the `tried` ones; `ten` of the first ten, null if there are fewer."""
+
+    policy: str
+    tried: int
+    solved: int
+    ten: int | None
+
+
 class RevisionOut(RevisionLine):
     instruction: str
+    variant: Annotated[str, Field(description="The variant of the pipeline that made it; empty if no batch did.")]
+    difficulty: Annotated[DifficultyOut | None, Field(description="null: it has no reference to count.")]
+    consistency: Annotated[ConsistencyOut | None, Field(description="null: no solver was asked several times.")]
+    passes: Annotated[list[PolicyPassOut], Field(description="Pass@10 by policy.")]
     answer_form: Annotated[list[AnswerFieldOut], Field(description="Empty if the task asks for no form.")]
     expected_answer: Annotated[
         dict[str, Json],
@@ -203,12 +260,20 @@ class RevisionOut(RevisionLine):
     findings: list[TaskFindingOut]
 
     @staticmethod
+    def resolve_difficulty(row: TaskRevision) -> TaskDifficulty | None:
+        return getattr(row, "difficulty", None)
+
+    @staticmethod
+    def resolve_passes(row: TaskRevision) -> list[PolicyPass]:
+        return sorted(row.passes.all(), key=lambda one: one.policy)
+
+    @staticmethod
     def resolve_answer_form(row: TaskRevision) -> list[AnswerFieldOut]:
         return [AnswerFieldOut(**field.model_dump()) for field in read_answer_form(row)]
 
     @staticmethod
     def resolve_verifier(row: TaskRevision) -> VerifierOut:
-        return spell_verifier(row)
+        return serialize_verifier(row)
 
     @staticmethod
     def resolve_expected_answer(row: TaskRevision) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The starter set's environments and tasks in the database, through the importers' services, with references."""
+"""Storage of the starter set's environments and tasks through the importers' services, with references."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from synthesis.runtime import Sandbox
 from synthesis.starter import SOURCE
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Version
-from webapp.environments.services import program_of, record_hash
+from webapp.environments.services import build_program, compute_record_hash
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import TaskReference
-from webapp.scenarios.services import came_in, find_unchanged, keep_reference
+from webapp.scenarios.services import find_unchanged, is_stored_content, keep_reference
 
 Note = Callable[[str, str], None]
 """Told of every record: its kind, and what became of it."""
@@ -24,23 +24,25 @@ def load_starter(
     tasks: Sequence[TaskRecord],
     note: Note = lambda kind, saved: None,
 ) -> None:
-    """Store the bundled records. A second call changes nothing and starts no process: what people have made of a record
-    since it came in (a fix of a tool, an edit, another reference) stays. Raises SandboxUnavailable."""
-    versions = {record.key: _environment(sandbox, record, tasks, note) for record in environments}
+    """Store the bundled records. A second call changes nothing and starts no process: what people made of a record
+    since then (a fix of a tool, an edit, another reference) is kept. Raises SandboxUnavailable."""
+    versions = {record.key: _load_environment(sandbox, record, tasks, note) for record in environments}
     for record in tasks:
         version = versions[record.environment_key]
-        known = find_unchanged(record, version, SOURCE)
-        if known is not None or came_in(record, version, SOURCE):
-            if known is not None and not TaskReference.objects.filter(revision=known.current).exclude(source=SOURCE):
-                keep_reference(known, record, SOURCE)
+        unchanged_task = find_unchanged(record, version, SOURCE)
+        if unchanged_task is not None or is_stored_content(record, version, SOURCE):
+            if unchanged_task is not None and not TaskReference.objects.filter(revision=unchanged_task.current).exclude(
+                source=SOURCE
+            ):
+                keep_reference(unchanged_task, record, SOURCE)
             note("tasks", "unchanged")
             continue
-        note("tasks", import_task(sandbox, record, version, program_of(version), SOURCE).task)
+        note("tasks", import_task(sandbox, record, version, build_program(version), SOURCE).task)
 
 
-def _environment(sandbox: Sandbox, record: EnvironmentRecord, tasks: Sequence[TaskRecord], note: Note) -> Version:
-    known = Version.objects.select_related("environment").filter(environment__source=SOURCE)
-    before = known.filter(environment__key=record.key, content_hash=record_hash(record)).first()
+def _load_environment(sandbox: Sandbox, record: EnvironmentRecord, tasks: Sequence[TaskRecord], note: Note) -> Version:
+    starter_versions = Version.objects.select_related("environment").filter(environment__source=SOURCE)
+    before = starter_versions.filter(environment__key=record.key, content_hash=compute_record_hash(record)).first()
     if before is not None and before.environment.current_id != before.pk:
         note("environments", "unchanged")
         return before

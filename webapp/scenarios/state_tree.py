@@ -1,4 +1,4 @@
-"""A state as a tree that is sent branch by branch: a large one never goes out whole."""
+"""State as a tree that is sent branch by branch: a large one is never sent whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TAGS = {
 
 @dataclass
 class Node:
-    """One value. `branch` is its children, None when they are fetched on opening or when it has none."""
+    """One value. `branch` is its children, None if they are fetched on opening or if it has none."""
 
     key: str
     pointer: str
@@ -52,7 +52,7 @@ class Node:
 
 @dataclass
 class Branch:
-    """Some children of a container. `following` is where the next ones start, 0 when these are the last."""
+    """Some children of a container. `following` is the index of the next ones, 0 if these are the last."""
 
     pointer: str
     nodes: list[Node] = field(default_factory=list)
@@ -68,18 +68,18 @@ class Hit:
     text: str
 
 
-def token(key: Any) -> str:
+def escape_token(key: Any) -> str:
     return str(key).replace("~", "~0").replace("/", "~1")
 
 
-def parts_of(pointer: str) -> list[str]:
+def split_pointer(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
-def locate(state: Any, pointer: str) -> Any:
-    """The value at a JSON pointer. Raises KeyError where there is none."""
+def locate_value(state: Any, pointer: str) -> Any:
+    """Return the value at a JSON pointer. Raises KeyError if it does not exist."""
     value = state
-    for part in parts_of(pointer):
+    for part in split_pointer(pointer):
         if isinstance(value, dict) and part in value:
             value = value[part]
         elif isinstance(value, list) and part.isascii() and part.isdecimal() and int(part) < len(value):
@@ -89,16 +89,16 @@ def locate(state: Any, pointer: str) -> Any:
     return value
 
 
-def trail(pointer: str) -> list[tuple[str, str]]:
-    """(key, pointer) of each step from the root, for a breadcrumb."""
+def build_trail(pointer: str) -> list[tuple[str, str]]:
+    """Return (key, pointer) of each step from the root, for a breadcrumb."""
     steps, at = [], ""
-    for part in parts_of(pointer):
-        at += "/" + token(part)
+    for part in split_pointer(pointer):
+        at += "/" + escape_token(part)
         steps.append((part, at))
     return steps
 
 
-def kind_of(value: Any) -> str:
+def name_kind(value: Any) -> str:
     if isinstance(value, dict):
         return "object"
     if isinstance(value, list):
@@ -110,12 +110,12 @@ def kind_of(value: Any) -> str:
     return "number" if isinstance(value, int | float) else "string"
 
 
-def written(value: Any) -> str:
+def format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def weight(value: Any, most: int = INLINE + 1) -> int:
-    """How many values a branch holds, counted up to `most`."""
+def count_values(value: Any, most: int = INLINE + 1) -> int:
+    """Count the values of a branch, up to `most`."""
     stack, count = [value], 0
     while stack and count < most:
         item = stack.pop()
@@ -128,20 +128,20 @@ def weight(value: Any, most: int = INLINE + 1) -> int:
     return count
 
 
-def preview(value: Any) -> str:
-    """The first few plain values of a container on one line."""
+def format_preview(value: Any) -> str:
+    """Return the first few plain values of a container on one line."""
     if isinstance(value, dict):
         items = [(f"{key}: ", item) for key, item in list(value.items())[:8]]
     else:
         items = [("", item) for item in value[:8]]
-    parts = [f"{key}{written(item)[:40]}" for key, item in items if not isinstance(item, dict | list)]
+    parts = [f"{key}{format_json(item)[:40]}" for key, item in items if not isinstance(item, dict | list)]
     if not parts and isinstance(value, dict):
         parts = [key.removesuffix(": ")[:40] for key, _ in items]
     line = ", ".join(parts)
     return line[:PREVIEW] + ("…" if len(line) > PREVIEW else "")
 
 
-def _pairs(value: Any, start: int) -> Iterator[tuple[str, Any]]:
+def _iterate_page(value: Any, start: int) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key in list(value)[start : start + PAGE]:
             yield str(key), value[key]
@@ -151,81 +151,84 @@ def _pairs(value: Any, start: int) -> Iterator[tuple[str, Any]]:
 
 
 class Budget:
-    """What is left of the values that may travel inside closed branches."""
+    """Number of values that may still be sent inside closed branches."""
 
     def __init__(self, left: int = TOGETHER) -> None:
         self.left = left
 
     def takes(self, value: Any) -> bool:
-        cost = weight(value)
+        cost = count_values(value)
         if cost > INLINE or cost > self.left:
             return False
         self.left -= len(value)
         return True
 
 
-def branch(
+def build_branch(
     value: Any,
     pointer: str = "",
     start: int = 0,
     changed: frozenset[str] = frozenset(),
     budget: Budget | None = None,
 ) -> Branch:
-    """The children of a container from `start` on; nothing for a plain value."""
+    """Return the children of a container from `start` on; nothing for a plain value."""
     if not isinstance(value, dict | list):
         return Branch(pointer)
     budget = budget or Budget()
-    nodes = [_node(key, f"{pointer}/{token(key)}", item, changed, budget) for key, item in _pairs(value, start)]
+    nodes = [
+        _build_node(key, f"{pointer}/{escape_token(key)}", item, changed, budget)
+        for key, item in _iterate_page(value, start)
+    ]
     following = start + PAGE if start + PAGE < len(value) else 0
     return Branch(pointer, nodes, len(value), start, following)
 
 
-def _node(key: str, pointer: str, value: Any, changed: frozenset[str], budget: Budget) -> Node:
-    kind = kind_of(value)
+def _build_node(key: str, pointer: str, value: Any, changed: frozenset[str], budget: Budget) -> Node:
+    kind = name_kind(value)
     node = Node(key, pointer, kind)
     node.changed = pointer in changed
     if not node.is_container:
-        text = written(value)
+        text = format_json(value)
         node.text, node.cut = text[:TEXT], max(len(text) - TEXT, 0)
         return node
     node.size = len(value)
-    node.preview = preview(value)
+    node.preview = format_preview(value)
     node.touched = any(path.startswith(pointer + "/") for path in changed)
     tag = next(iter(value), "") if kind == "object" and len(value) == 1 else ""
     if tag in TAGS:
         node.preview = f"{TAGS[tag]} · {node.preview}"
     if budget.takes(value):
-        node.branch = branch(value, pointer, 0, changed, budget)
+        node.branch = build_branch(value, pointer, 0, changed, budget)
     return node
 
 
-def search(state: Any, wanted: str, most: int = HITS) -> tuple[list[Hit], bool]:
-    """Keys and plain values that contain a text, in the order of the state; true when there are more."""
+def search_state(state: Any, wanted: str, most: int = HITS) -> tuple[list[Hit], bool]:
+    """Return keys and plain values that contain a text, in the order of the state; True if there are more."""
     wanted = wanted.lower()
     hits: list[Hit] = []
-    for trail, value in _matches(state, wanted):
+    for trail, value in _iterate_matches(state, wanted):
         if len(hits) == most:
             return hits, True
-        tokens = [token(key) for key in trail]
+        tokens = [escape_token(key) for key in trail]
         pointer = "".join(f"/{part}" for part in tokens)
         parent = "".join(f"/{part}" for part in tokens[:-1])
         plain = not isinstance(value, dict | list)
-        hits.append(Hit(pointer, parent, written(value)[:TEXT] if plain else preview(value)))
+        hits.append(Hit(pointer, parent, format_json(value)[:TEXT] if plain else format_preview(value)))
     return hits, False
 
 
-def _matches(state: Any, wanted: str) -> Iterator[tuple[list[Any], Any]]:
-    """(keys from the root, value) of what fits."""
+def _iterate_matches(state: Any, wanted: str) -> Iterator[tuple[list[Any], Any]]:
+    """Yield (keys from the root, value) of each match."""
     trail: list[Any] = []
-    stack = [_items(state)]
+    stack = [_iterate_items(state)]
     while stack:
         for key, value in stack[-1]:
             inner = isinstance(value, dict | list)
-            if wanted in str(key).lower() or (not inner and wanted in _spoken(value)):
+            if wanted in str(key).lower() or (not inner and wanted in _format_searched(value)):
                 yield [*trail, key], value
             if inner and value:
                 trail.append(key)
-                stack.append(_items(value))
+                stack.append(_iterate_items(value))
                 break
         else:
             stack.pop()
@@ -233,11 +236,11 @@ def _matches(state: Any, wanted: str) -> Iterator[tuple[list[Any], Any]]:
                 trail.pop()
 
 
-def _spoken(value: Any) -> str:
-    return value.lower() if isinstance(value, str) else written(value)
+def _format_searched(value: Any) -> str:
+    return value.lower() if isinstance(value, str) else format_json(value)
 
 
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+def _iterate_items(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, dict):
         return iter(value.items())
     return iter(enumerate(value if isinstance(value, list) else ()))

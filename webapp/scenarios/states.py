@@ -1,4 +1,4 @@
-"""The states of scenarios and trajectories, by content."""
+"""States of scenarios and trajectories, by content."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from webapp.scenarios.models import StateBody
 
 
 def store_state(state: State) -> StateBody:
-    """The row that holds an encoded state. Write it outside of any longer transaction where that is possible."""
-    return content_store.store(StateBody, [state])[0]
+    """Return the row that holds an encoded state. Write it outside of any longer transaction if possible."""
+    return content_store.store_values(StateBody, [state])[0]
 
 
 def load_state(key: str) -> State:
-    """The encoded state with this content hash. Raises StateBody.DoesNotExist; InputError where it is damaged."""
-    return cast(State, content_store.load(StateBody, key))
+    """Return the encoded state with this content hash. Raises StateBody.DoesNotExist; InputError if it is damaged."""
+    return cast(State, content_store.load_value(StateBody, key))

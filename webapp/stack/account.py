@@ -1,6 +1,6 @@
 """The account that PostgreSQL runs under: it refuses to run as root.
 
-A root-owned checkout often stands where no other account can look (a home folder with mode 0700). PostgreSQL
+A root-owned checkout is often in a folder that no other account can enter (a home folder with mode 0700). PostgreSQL
 then gets one capability, to pass through folders, instead of a copy of its data elsewhere.
 """
 
@@ -31,8 +31,8 @@ class Account:
     """Kept over the change of account, so that the process can reach its files."""
 
 
-def choose(*paths: Path) -> Account | None:
-    """The account for PostgreSQL, which must reach `paths`; None when this process is not root."""
+def choose_account(*paths: Path) -> Account | None:
+    """Return the account for PostgreSQL, which must reach `paths`; None if this process is not root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -44,11 +44,11 @@ def choose(*paths: Path) -> Account | None:
         break
     else:
         account = Account(FALLBACK_UID, FALLBACK_UID, str(FALLBACK_UID))
-    closed = [path for path in paths if not reachable(path, account)]
+    closed = [path for path in paths if not can_reach(path, account)]
     if not closed:
         return account
     for capability in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE):
-        if sys.platform == "linux" and permitted() & (1 << capability):
+        if sys.platform == "linux" and read_capabilities() & (1 << capability):
             return Account(account.uid, account.gid, account.name, capability)
     raise StackError(
         f"PostgreSQL does not run as root, and the account {account.name} cannot reach {closed[0]}.\n"
@@ -56,8 +56,9 @@ def choose(*paths: Path) -> Account | None:
     )
 
 
-def reachable(path: Path, account: Account) -> bool:
-    """Whether the account may enter every folder above `path` (by mode bits; lists of access are not read)."""
+def can_reach(path: Path, account: Account) -> bool:
+    """Return whether the account may enter every folder above `path` (by mode bits; access control lists are not
+    read)."""
     for folder in path.resolve().parents:
         status = folder.stat()
         bit = 0o100 if status.st_uid == account.uid else 0o010 if status.st_gid == account.gid else 0o001
@@ -66,8 +67,8 @@ def reachable(path: Path, account: Account) -> bool:
     return True
 
 
-def permitted() -> int:
-    """This process's permitted capabilities, as a bit set."""
+def read_capabilities() -> int:
+    """Return this process's permitted capabilities, as a bit set."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapPrm:"):
             return int(line.split()[1], 16)
@@ -77,34 +78,34 @@ def permitted() -> int:
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
-def become(account: Account) -> None:
+def switch_to_account(account: Account) -> None:
     """Turn the calling process into `account`. Runs in a child between fork and exec; raises OSError."""
     if account.capability is not None:
-        _call("prctl", PR_SET_KEEPCAPS, 1, 0, 0, 0)
+        _call_libc("prctl", PR_SET_KEEPCAPS, 1, 0, 0, 0)
     os.setgroups([])
     os.setgid(account.gid)
     os.setuid(account.uid)
     if account.capability is not None:
         bits = 1 << account.capability
         header = struct.pack("=Ii", LINUX_CAPABILITY_VERSION_3, 0)
-        _call("capset", header, struct.pack("=6I", bits, bits, bits, 0, 0, 0))
-        _call("prctl", PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, account.capability, 0, 0)
+        _call_libc("capset", header, struct.pack("=6I", bits, bits, bits, 0, 0, 0))
+        _call_libc("prctl", PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, account.capability, 0, 0)
 
 
 def die_with_parent(parent: int, signal: int) -> None:
     """Ask the kernel to send `signal` to this process when its parent ends, however it ends.
 
-    Must come after a change of account, which clears it. The parent's *thread* counts: spawn from the main
-    one. Does nothing where the system has no such call.
+    Must come after a change of account, which clears it. The parent's *thread* counts: spawn from the main one. Does
+    nothing if the system has no such call.
     """
     if _libc is None:
         return
-    _call("prctl", PR_SET_PDEATHSIG, signal, 0, 0, 0)
+    _call_libc("prctl", PR_SET_PDEATHSIG, signal, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _call(name: str, *arguments: int | bytes) -> None:
+def _call_libc(name: str, *arguments: int | bytes) -> None:
     wide = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
     if getattr(_libc, name)(*wide) != 0:
         code = ctypes.get_errno()

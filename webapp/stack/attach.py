@@ -1,7 +1,7 @@
-"""Which database a management command works on when nobody named one: that of this ENVARIUM_HOME.
+"""The database of a management command for which none was named: that of this ENVARIUM_HOME.
 
-While `make run` is up, its servers; else PostgreSQL is started for the length of the command. So
-`python manage.py import_envscaler FILE` works on a fresh checkout, and beside a running site.
+While `make run` is up, its servers are used; otherwise PostgreSQL is started for the length of the command. So `python
+manage.py import_envscaler FILE` works on a fresh checkout, and beside a running site.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from webapp.stack import config
-from webapp.stack.brief import BriefServers, quiet_environment
+from webapp.stack.brief import BriefServers, drop_pg_variables
 from webapp.stack.errors import HomeHeld, StackError
 from webapp.stack.home import Home, HomeLock
-from webapp.stack.process import end_survivor, survivors
+from webapp.stack.process import end_survivor, find_survivors
 from webapp.stack.valkey import Valkey
 
 NEEDS_NOTHING = {"", "help", "version", "check", "collectstatic", "findstatic", "diffsettings"}
@@ -25,36 +25,36 @@ WAIT_SECONDS = 60.0
 
 
 @contextmanager
-def attached(arguments: Sequence[str]) -> Iterator[None]:
-    """Set DATABASE_URL and BROKER_URL for the command in `arguments`, unless a person did or it needs none."""
+def attach_servers(arguments: Sequence[str]) -> Iterator[None]:
+    """Set DATABASE_URL and BROKER_URL for the command in `arguments`, unless a person set them or it needs none."""
     command = arguments[1] if len(arguments) > 1 else ""
     production = os.environ.get("ENVARIUM_ENV", "").strip() == "production"
     if os.environ.get("DATABASE_URL", "").strip() or production or command.startswith("-") or command in NEEDS_NOTHING:
         yield
         return
-    home = Home(config.read().home)
+    home = Home(config.read_config().home)
     home.prepare()
     lock = HomeLock(home)
-    if not _take(lock, home):
+    if not _take_home(lock, home):
         yield
         return
     servers = BriefServers(home)
     try:
-        for name, process in survivors(home.records):
+        for name, process in find_survivors(home.records):
             end_survivor(name, process)
-        quiet_environment()
+        drop_pg_variables()
         broker = os.environ.get("BROKER_URL", "").strip() or Valkey(home.valkey, home.sockets()).url()
-        _use(home, servers.postgres(), broker)
+        _set_environment(home, servers.postgres(), broker)
         if command != "migrate":
-            _migrate()
+            _run_migrations()
         yield
     finally:
         servers.stop()
         lock.release()
 
 
-def _take(lock: HomeLock, home: Home) -> bool:
-    """True once the home is ours; False once it is that of a running site, whose servers are used then."""
+def _take_home(lock: HomeLock, home: Home) -> bool:
+    """Return True once the home is locked by us; False if a running site has it, whose servers are then used."""
     until = time.monotonic() + WAIT_SECONDS
     while True:
         try:
@@ -62,8 +62,8 @@ def _take(lock: HomeLock, home: Home) -> bool:
         except HomeHeld:
             urls = home.urls()
             if urls is not None:
-                quiet_environment()
-                _use(home, *urls)
+                drop_pg_variables()
+                _set_environment(home, *urls)
                 return False
             if time.monotonic() > until:
                 raise
@@ -73,14 +73,14 @@ def _take(lock: HomeLock, home: Home) -> bool:
             return True
 
 
-def _use(home: Home, database_url: str, broker_url: str) -> None:
+def _set_environment(home: Home, database_url: str, broker_url: str) -> None:
     os.environ["DATABASE_URL"] = database_url
     os.environ["BROKER_URL"] = broker_url
     os.environ["ENVARIUM_HOME"] = str(home.path)
     os.environ.setdefault("ENVARIUM_SECRET_KEY", home.secret("secret-key"))
 
 
-def _migrate() -> None:
+def _run_migrations() -> None:
     done = subprocess.run(
         [sys.executable, str(config.ROOT / "manage.py"), "migrate", "--no-input", "--verbosity", "0"],
         check=False,

@@ -1,4 +1,4 @@
-"""What the person asked for, read from the environment before anything starts."""
+"""Configuration by the person, read from the environment before anything starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import redis
 
-from webapp.broker import client
+from webapp.broker import make_client
 from webapp.stack.errors import StackError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -22,7 +22,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Config:
-    """`database_url` and `broker_url` are None where Envarium brings its own server."""
+    """Configuration of a run. `database_url` and `broker_url` are None if Envarium starts its own server."""
 
     home: Path
     port: int
@@ -37,8 +37,8 @@ class Config:
         return f"http://{HOST}:{self.port}"
 
 
-def read() -> Config:
-    """The configuration. Raises StackError for a value that cannot be meant."""
+def read_config() -> Config:
+    """Return the configuration. Raises StackError for an invalid value."""
     raw = os.environ.get("PORT", "").strip() or str(DEFAULT_PORT)
     if not raw.isdigit() or not 1 <= int(raw) <= 65535:
         raise StackError(f"PORT={raw!r} is not a port. Use a number from 1 to 65535: PORT=8001 make run")
@@ -59,11 +59,12 @@ def read() -> Config:
     )
 
 
-def child_environment(config: Config, database_url: str, broker_url: str, secret: str) -> dict[str, str]:
-    """The environment of Envarium's own processes: the person's, less what would bend a connection."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+def build_child_environment(config: Config, database_url: str, broker_url: str, secret: str) -> dict[str, str]:
+    """Return the environment of Envarium's own processes: the person's, without variables that would change a
+    connection."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return {
-        **kept,
+        **inherited,
         "DJANGO_SETTINGS_MODULE": "webapp.settings",
         "DATABASE_URL": database_url,
         "BROKER_URL": broker_url,
@@ -77,20 +78,21 @@ def child_environment(config: Config, database_url: str, broker_url: str, secret
 
 
 def check_port(port: int) -> None:
-    """Raises StackError, with who has it and a free one, when the port is taken."""
+    """Raise StackError, naming its holder and a free port, if the port is taken."""
     try:
-        _bind(port)
+        _bind_port(port)
     except PermissionError:
         raise StackError(f"Port {port} needs rights that you lack. Choose one above 1023: PORT=8000 make run") from None
     except OSError:
         free = next((number for number in range(port + 1, min(port + 100, 65536)) if _is_free(number)), 0)
         advice = f"PORT={free} make run" if free else "PORT=<another number> make run"
         raise StackError(
-            f"Port {port} is in use by {_holder(port)}.\nStop that, or let Envarium use another port: {advice}"
+            f"Port {port} is in use by {_describe_port_holder(port)}.\n"
+            f"Stop that, or let Envarium use another port: {advice}"
         ) from None
 
 
-def _bind(port: int) -> None:
+def _bind_port(port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((HOST, port))
@@ -98,42 +100,42 @@ def _bind(port: int) -> None:
 
 def _is_free(port: int) -> bool:
     try:
-        _bind(port)
+        _bind_port(port)
     except OSError:
         return False
     return True
 
 
-def _holder(port: int) -> str:
-    """Who listens on `port`, as far as this user may see."""
+def _describe_port_holder(port: int) -> str:
+    """Return the program that listens on `port`, as far as this user may see."""
     try:
         for connection in psutil.net_connections(kind="tcp"):
-            here = connection.status == psutil.CONN_LISTEN and getattr(connection.laddr, "port", 0) == port
-            if here and connection.pid:
+            is_listening = connection.status == psutil.CONN_LISTEN and getattr(connection.laddr, "port", 0) == port
+            if is_listening and connection.pid:
                 return f"process {connection.pid} ({psutil.Process(connection.pid).name()})"
     except psutil.Error:
         pass
     return "another program"
 
 
-def check_given(config: Config) -> None:
-    """Raises StackError, naming the variable and never its password, when a given server does not answer."""
+def check_given_servers(config: Config) -> None:
+    """Raise StackError, naming the variable and never its password, if a given server does not answer."""
     if config.database_url:
         try:
             with psycopg.connect(config.database_url, connect_timeout=5) as connection:
                 connection.execute("select 1")
         except psycopg.Error as error:
-            raise StackError(_unreachable("DATABASE_URL", "PostgreSQL", config.database_url, error)) from None
+            raise StackError(_describe_unreachable("DATABASE_URL", "PostgreSQL", config.database_url, error)) from None
     if config.broker_url:
         try:
-            probe = client(config.broker_url, seconds=5)
+            probe = make_client(config.broker_url, seconds=5)
             probe.ping()
             probe.close()
         except (redis.RedisError, ValueError) as error:
-            raise StackError(_unreachable("BROKER_URL", "Redis or Valkey", config.broker_url, error)) from None
+            raise StackError(_describe_unreachable("BROKER_URL", "Redis or Valkey", config.broker_url, error)) from None
 
 
-def _unreachable(variable: str, server: str, url: str, error: Exception) -> str:
+def _describe_unreachable(variable: str, server: str, url: str, error: Exception) -> str:
     secret = url.split("://", 1)[-1].rpartition("@")[0].partition(":")[2]
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if secret:

@@ -1,14 +1,14 @@
-"""What goes wrong at a start, in words for the person who started it."""
+"""Errors of a start, in words for the person who started it."""
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """The start cannot go on. `str(error)` says what is wrong and what to do about it."""
+    """The start cannot go on. `str(error)` describes the problem and what to do about it."""
 
 
 class Interrupted(Exception):
-    """A person pressed Ctrl-C (or sent TERM) while something was being waited for."""
+    """A person pressed Ctrl-C (or sent TERM) during a wait."""
 
 
 class HomeHeld(StackError):

@@ -1,4 +1,4 @@
-"""ENVARIUM_HOME: the one folder that holds everything a run keeps, and the lock that one run holds on it."""
+"""ENVARIUM_HOME: the one folder with all data of a run, and the lock that one run holds on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Home:
 
     @property
     def records(self) -> Path:
-        """One file for each child process that a run started."""
+        """Folder with one file for each child process that a run started."""
         return self.path / "run"
 
     @property
@@ -45,7 +45,7 @@ class Home:
         return self.path / "valkey"
 
     def prepare(self) -> None:
-        """Create the folders. Raises StackError when the folder cannot be used."""
+        """Create the folders. Raises StackError if the folder cannot be used."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
@@ -59,7 +59,7 @@ class Home:
             ) from error
 
     def secret(self, name: str, size: int = 48) -> str:
-        """A random value kept in a file (0600) of this home; made at the first call."""
+        """Return a random value kept in a file (0600) of this home; created at the first call."""
         path = self.path / name
         if path.exists():
             path.chmod(0o600)
@@ -74,14 +74,14 @@ class Home:
         fresh.replace(path)
         return value
 
-    def tell_urls(self, database_url: str, broker_url: str) -> None:
-        """Let management commands find this run's servers (0600: a URL may hold a password)."""
+    def store_urls(self, database_url: str, broker_url: str) -> None:
+        """Store the URLs of this run's servers for management commands (0600: a URL may hold a password)."""
         self.forget_urls()
         with os.fdopen(os.open(self.path / "urls.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             json.dump([database_url, broker_url], file)
 
     def urls(self) -> tuple[str, str] | None:
-        """The servers of the run that holds this home; None while it has not said."""
+        """Return the URLs of the servers of the run that holds this home; None until it has stored them."""
         try:
             database_url, broker_url = json.loads((self.path / "urls.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -92,8 +92,8 @@ class Home:
         (self.path / "urls.json").unlink(missing_ok=True)
 
     def sockets(self) -> Path:
-        """The folder for unix sockets: below the home, or below the system's temporary folder when the
-        home's path is too long for a socket. Raises StackError when that folder belongs to somebody else."""
+        """Return the folder for unix sockets: below the home, or below the system's temporary folder if the home's path
+        is too long for a socket. Raises StackError if that folder belongs to another user."""
         inside = self.path / "sockets"
         fits = len(os.fsencode(inside)) + len(LONGEST_SOCKET) <= SOCKET_PATH_LIMIT
         digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]
@@ -108,14 +108,14 @@ class Home:
 
 
 class HomeLock:
-    """An exclusive flock on `ENVARIUM_HOME/lock`; the kernel lets go of it however this process ends."""
+    """An exclusive flock on `ENVARIUM_HOME/lock`; the kernel releases it however this process ends."""
 
     def __init__(self, home: Home) -> None:
         self.path = home.path / "lock"
         self._file: IO[str] | None = None
 
     def take(self, url: str) -> None:
-        """Take the lock and write who holds it. Raises StackError naming the holder when it is taken."""
+        """Take the lock and write its holder. Raises StackError naming the holder if it is taken."""
         file = open(self.path, "a+", encoding="utf-8")  # noqa: SIM115 - held for the life of the process
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -123,13 +123,13 @@ class HomeLock:
             file.seek(0)
             text = file.read()
             file.close()
-            raise HomeHeld(self._held(text)) from None
+            raise HomeHeld(self._describe_holder(text)) from None
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "url": url}))
         file.flush()
         self._file = file
 
-    def _held(self, text: str) -> str:
+    def _describe_holder(self, text: str) -> str:
         try:
             holder = json.loads(text)
             who = f"process {holder['pid']}, at {holder['url']}"

@@ -1,6 +1,6 @@
-"""Make `.venv` and install what requirements.lock pins. Runs on the system's Python: standard library only.
+"""Make `.venv` and install the pins of requirements.lock. Runs on the system's Python: standard library only.
 
-Usage: python3 webapp/stack/install.py EXTRA... A stamp tells, by the hash of the pins, that nothing is to do.
+Usage: python3 webapp/stack/install.py EXTRA... A stamp with the hash of the pins shows whether anything is left to do.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ Nothing of it ran. Fetch from another server (pip config list shows which is ask
 If it stays so, tell the people who run that server; do not install the file by hand."""
 
 
-def pins(extras: Iterable[str], text: str) -> list[str]:
-    """The requirements, with hashes, that a text like requirements.lock pins for these extras."""
+def list_pins(extras: Iterable[str], text: str) -> list[str]:
+    """Return the requirements, with hashes, that a text like requirements.lock pins for these extras."""
     chosen = set(extras)
     return [found["pin"] for found in ENTRY.finditer(text) if chosen & set(found["extras"].split(", "))]
 
 
-def other_file(said: str) -> str:
-    """What to do where pip refused a file for its hash; empty where it did not."""
+def explain_hash_mismatch(said: str) -> str:
+    """Return advice if pip refused a file for its hash; empty if it did not."""
     if "DO NOT MATCH THE HASHES" not in said:
         return ""
     refused = re.search(r"^\s*(\S+==\S+) from ", said, re.MULTILINE)
     return OTHER_FILE.format(package=refused[1] if refused else "A package")
 
 
-def wanted() -> str:
-    """What decides whether an installation is up to date."""
+def compute_install_hash() -> str:
+    """Return the hash that decides whether an installation is up to date."""
     text = LOCK.read_bytes() + TORCH.encode() + sys.version.encode()
     return hashlib.sha256(text).hexdigest()
 
 
-def installed() -> set[str]:
-    """The extras whose pins are already installed."""
+def read_installed_extras() -> set[str]:
+    """Return the extras whose pins are already installed."""
     try:
         stamp = json.loads(STAMP.read_text())
     except (OSError, ValueError):
         return set()
-    if stamp.get("hash") != wanted() or not PYTHON.exists():
+    if stamp.get("hash") != compute_install_hash() or not PYTHON.exists():
         return set()
     return set(stamp["extras"])
 
@@ -87,77 +87,79 @@ def make_venv() -> None:
         sys.exit(NO_VENV.format(reason=error))
 
 
-def usable() -> bool:
-    """Whether `.venv` has a Python that runs, new enough, with pip."""
+def is_venv_usable() -> bool:
+    """Return whether `.venv` has a Python that runs, new enough, with pip."""
     check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
     return PYTHON.exists() and subprocess.run([PYTHON, "-c", check], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def has_nvidia() -> bool:
-    """Whether an NVIDIA driver runs here: then the usual torch, which brings CUDA, is the right one."""
+    """Return whether an NVIDIA driver runs here: then the usual torch, which brings CUDA, is the right one."""
     return Path("/proc/driver/nvidia/version").exists() or Path("/dev/nvidiactl").exists()
 
 
-def torch_options(index: str) -> list[str]:
-    """Where pip is to look for torch besides the usual index: at `index`, if it wants no CUDA and that answers soon."""
+def build_torch_options(index: str) -> list[str]:
+    """Return pip's options for finding torch: the index `index`, if no CUDA is needed and it answers soon."""
     if index in ("", "none") or sys.platform != "linux" or has_nvidia():
         return []
     code = f"import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout={PROBE_SECONDS - 2}).close()"
     try:
-        asked = [sys.executable, "-c", code, f"{index.rstrip('/')}/torch/"]
-        answered = subprocess.run(asked, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS, check=False).returncode == 0
+        command = [sys.executable, "-c", code, f"{index.rstrip('/')}/torch/"]
+        answered = (
+            subprocess.run(command, stderr=subprocess.DEVNULL, timeout=PROBE_SECONDS, check=False).returncode == 0
+        )
     except subprocess.TimeoutExpired:
         answered = False
     return ["--extra-index-url", index] if answered else []
 
 
-def install(extras: set[str]) -> None:
-    """Everything that is pinned for the extras; for training torch too."""
-    wanted = pins(extras, LOCK.read_text())
+def install_extras(extras: set[str]) -> None:
+    """Install all pins of the extras; for training torch too."""
+    requirements = list_pins(extras, LOCK.read_text())
     print(f"Installing Envarium's packages ({', '.join(sorted(extras))}); half a minute or more", flush=True)
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        for done in [threads.submit(install_pins, wanted[number::AT_ONCE]) for number in range(AT_ONCE)]:
+        for done in [threads.submit(install_pins, requirements[number::AT_ONCE]) for number in range(AT_ONCE)]:
             done.result()
     if "train" in extras:
         index = os.environ.get("ENVARIUM_TORCH_INDEX", "").strip() or CPU_INDEX
         print(f"Installing {TORCH}; 200 MB without an NVIDIA GPU, several GB with one", flush=True)
-        pip_install([*torch_options(index), TORCH])
+        run_pip_install([*build_torch_options(index), TORCH])
 
 
 def install_pins(wanted: Sequence[str]) -> None:
-    """Some of the pins, which need nothing that is not pinned too."""
+    """Install some of the pins, which need nothing that is not pinned too."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(wanted)
         file.flush()
-        pip_install([*HASHED, "--requirement", file.name])
+        run_pip_install([*HASHED, "--requirement", file.name])
 
 
-def pip_install(wanted: list[str]) -> None:
-    """pip with its lines cut to what is told. Modules are compiled when they are imported: most never are."""
+def run_pip_install(wanted: list[str]) -> None:
+    """Run pip and print its main lines only. Modules are compiled when they are imported: most never are."""
     options = ("--disable-pip-version-check", "--progress-bar", "off", "--no-compile")
     command = [str(PYTHON), "-m", "pip", "install", *options, *wanted]
-    kept: list[str] = []
+    output_lines: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
         for line in pip.stdout or ():
-            kept.append(line)
+            output_lines.append(line)
             if line.strip().startswith(SHOWN):
                 print("  " + line.strip()[:110], flush=True)
     if pip.returncode != 0:
-        print("".join(kept[-15:]), file=sys.stderr)
+        print("".join(output_lines[-15:]), file=sys.stderr)
         again = "The installation failed; the lines above are pip's. Run the same command again to go on."
-        sys.exit(other_file("".join(kept)) or again)
+        sys.exit(explain_hash_mismatch("".join(output_lines)) or again)
 
 
 def main(extras: set[str]) -> None:
-    have = installed()
+    have = read_installed_extras()
     if extras <= have:
         return
     began = time.monotonic()
-    if not usable():
+    if not is_venv_usable():
         make_venv()
-    install(extras)
+    install_extras(extras)
     fresh = STAMP.with_suffix(".new")
-    fresh.write_text(json.dumps({"hash": wanted(), "extras": sorted(extras | have)}))
+    fresh.write_text(json.dumps({"hash": compute_install_hash(), "extras": sorted(extras | have)}))
     os.replace(fresh, STAMP)
     print(f"Installed in {time.monotonic() - began:.0f} s", flush=True)
 

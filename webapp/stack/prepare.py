@@ -1,4 +1,4 @@
-"""What stands between a running database and a site: tables, static files, the first user, demo content.
+"""Preparation between a running database and a site: tables, static files, the first user, demo content.
 
 One process, because each start of Django costs a second.
 """
@@ -17,7 +17,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 
-def step(label: str, work: Callable[[], object]) -> None:
+def run_step(label: str, work: Callable[[], object]) -> None:
     began = time.monotonic()
     work()
     print(f"  {label:<26} {time.monotonic() - began:5.1f} s", flush=True)
@@ -31,7 +31,7 @@ carry over (it knows nothing of {names}). Nothing was changed in it. Either
 
 
 def refuse_earlier_tables() -> None:
-    """Raises CommandError where migrations were applied that this version does not have."""
+    """Raise CommandError if migrations were applied that this version does not have."""
     from django.db import connection
     from django.db.migrations.loader import MigrationLoader
 
@@ -49,19 +49,19 @@ def refuse_earlier_tables() -> None:
 def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     try:
-        step("code", django.setup)
+        run_step("code", django.setup)
         refuse_earlier_tables()
-        step("tables", lambda: call_command("migrate", verbosity=0, interactive=False))
-        step("LLM endpoint", lambda: call_command("register_endpoint"))
+        run_step("tables", lambda: call_command("migrate", verbosity=0, interactive=False))
+        run_step("LLM endpoint", lambda: call_command("register_endpoint"))
         if settings.TRAINING:
-            step("training", lambda: call_command("prepare_training"))
+            run_step("training", lambda: call_command("prepare_training"))
         if settings.PRODUCTION:
-            step("static files", lambda: call_command("collectstatic", verbosity=0, interactive=False))
+            run_step("static files", lambda: call_command("collectstatic", verbosity=0, interactive=False))
         else:
-            step("demo user", lambda: call_command("ensure_demo_user", verbosity=0))
-            step("demo content", lambda: call_command("demo"))
-            step("demo queue", lambda: call_command("demo_queue", verbosity=0))
-            step("demo session", lambda: call_command("demo_session", verbosity=0))
+            run_step("demo user", lambda: call_command("ensure_demo_user", verbosity=0))
+            run_step("demo content", lambda: call_command("demo"))
+            run_step("demo queue", lambda: call_command("demo_queue", verbosity=0))
+            run_step("demo session", lambda: call_command("demo_session", verbosity=0))
     except CommandError as error:
         print(f"{error}", file=sys.stderr, flush=True)
         return 1

@@ -1,4 +1,4 @@
-"""One child process: start it so that it cannot outlive the run, know it again, stop it."""
+"""One child process: started so that it cannot outlive the run, recognized later, stopped."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SAME_START_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Service:
-    """What a child process is: how it starts, when it is ready, how it is asked to stop.
+    """A child process: how it starts, when it is ready, how it is stopped.
 
-    `ready` is a real probe, called until it is true. `stop_steps` are signals with the seconds that each is
-    given; SIGKILL follows. `death_signal` is what the kernel sends if the supervisor is killed.
+    `ready` is a real probe, called until it is true. `stop_steps` are signals with the seconds that each is given;
+    SIGKILL follows. `death_signal` is the signal that the kernel sends if the supervisor is killed.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Service:
 
 
 class Child:
-    """A running `Service`. Its record file lets the next run know it again if this one is killed."""
+    """A running `Service`. Its record file lets the next run recognize it if this one is killed."""
 
     def __init__(self, service: Service, *, logs: Path, records: Path) -> None:
         self.service = service
@@ -57,41 +57,41 @@ class Child:
         self.started = time.monotonic()
         service.before()
         with open(logs / f"{service.name}.log", "ab") as log:
-            self.process = spawn(service, sys.stdout.fileno() if service.in_view else log.fileno())
+            self.process = spawn_process(service, sys.stdout.fileno() if service.in_view else log.fileno())
         # On a full disk it runs without: only a run that is killed meanwhile would miss it.
         with contextlib.suppress(OSError):
-            self.record.write_text(json.dumps(identity(self.process.pid)))
+            self.record.write_text(json.dumps(identify_process(self.process.pid)))
 
     @property
     def pid(self) -> int:
         return self.process.pid
 
-    def ended(self) -> int | None:
-        """The exit code, or None while it runs. Whatever is left of its process group ends with it."""
-        if self.process.returncode is None and _waiting(self.pid):
+    def find_exit_code(self) -> int | None:
+        """Return the exit code, or None while it runs. The rest of its process group ends with it."""
+        if self.process.returncode is None and _has_ended(self.pid):
             signal_group(self.pid, signal.SIGKILL)
             self.process.wait()
             self.record.unlink(missing_ok=True)
         return self.process.returncode
 
     def send(self, number: signal.Signals) -> None:
-        if self.ended() is None:
+        if self.find_exit_code() is None:
             self.process.send_signal(number)
 
     def kill(self) -> None:
-        if self.ended() is None:
+        if self.find_exit_code() is None:
             signal_group(self.pid, signal.SIGKILL)
             self.process.kill()
 
 
-def spawn(service: Service, output: int) -> subprocess.Popen[bytes]:
-    """Start the process in a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone."""
+def spawn_process(service: Service, output: int) -> subprocess.Popen[bytes]:
+    """Start the process in a session of its own, so that Ctrl-C in the terminal reaches only the supervisor."""
     parent = os.getpid()
     account, death_signal = service.account, service.death_signal
 
-    def in_child() -> None:
+    def prepare_child() -> None:
         if account is not None:
-            accounts.become(account)
+            accounts.switch_to_account(account)
         accounts.die_with_parent(parent, death_signal)
 
     return subprocess.Popen(
@@ -102,12 +102,12 @@ def spawn(service: Service, output: int) -> subprocess.Popen[bytes]:
         cwd=service.folder,
         env=dict(service.environment),
         start_new_session=True,
-        preexec_fn=in_child,
+        preexec_fn=prepare_child,
     )
 
 
-def _waiting(pid: int) -> bool:
-    """Whether a child has ended. It stays unreaped on Linux, so that its group's number is still its own."""
+def _has_ended(pid: int) -> bool:
+    """Return whether a child has ended. It stays unreaped on Linux, so that its group's number is still its own."""
     if sys.platform == "linux":
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     try:
@@ -126,16 +126,16 @@ def signal_group(pid: int, number: signal.Signals) -> None:
 def kill_group(process: subprocess.Popen[Any], *, seconds: float = 5.0) -> None:
     """Kill a child that leads its own process group, with all of it, and wait until none of them runs.
 
-    A grandchild's end is not ours to wait for: whether it still runs is looked at, for `seconds` at most.
+    The end of a grandchild cannot be waited for: its state is polled, for `seconds` at most.
     """
     signal_group(process.pid, signal.SIGKILL)
     process.wait()
     deadline = time.monotonic() + seconds
-    while _group_runs(process.pid) and time.monotonic() < deadline:
+    while _is_group_running(process.pid) and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
-def _group_runs(group: int) -> bool:
+def _is_group_running(group: int) -> bool:
     for process in psutil.process_iter():
         try:
             if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
@@ -145,22 +145,23 @@ def _group_runs(group: int) -> bool:
     return False
 
 
-def identity(pid: int) -> dict[str, float]:
-    """What tells a process from a later one with the same number."""
+def identify_process(pid: int) -> dict[str, float]:
+    """Return data that distinguish a process from a later one with the same number."""
     try:
         return {"pid": pid, "started": psutil.Process(pid).create_time()}
     except psutil.NoSuchProcess:
         return {"pid": pid, "started": 0.0}
 
 
-def survivors(records: Path) -> list[tuple[str, psutil.Process]]:
-    """Processes that an earlier run of this home started and that still run; nothing else, whatever its number."""
+def find_survivors(records: Path) -> list[tuple[str, psutil.Process]]:
+    """Return processes that an earlier run of this home started and that still run; never others with a reused
+    number."""
     processes = []
     for record in sorted(records.glob("*.json")):
         try:
-            known = json.loads(record.read_text())
-            process = psutil.Process(int(known["pid"]))
-            same = abs(process.create_time() - float(known["started"])) < SAME_START_SECONDS
+            recorded = json.loads(record.read_text())
+            process = psutil.Process(int(recorded["pid"]))
+            same = abs(process.create_time() - float(recorded["started"])) < SAME_START_SECONDS
         except (OSError, ValueError, KeyError, TypeError, psutil.NoSuchProcess):
             record.unlink(missing_ok=True)
             continue
@@ -172,7 +173,7 @@ def survivors(records: Path) -> list[tuple[str, psutil.Process]]:
 
 
 def end_survivor(name: str, process: psutil.Process, *, seconds: float = 20.0) -> None:
-    """Stop what a killed run left: PostgreSQL quickly and in order, anything else with TERM, then KILL."""
+    """Stop a process of a killed run: PostgreSQL quickly and in order, anything else with TERM, then KILL."""
     try:
         family = process.children(recursive=True)
         process.send_signal(signal.SIGINT if name == "postgres" else signal.SIGTERM)
@@ -188,8 +189,8 @@ def end_survivor(name: str, process: psutil.Process, *, seconds: float = 20.0) -
     psutil.wait_procs(alive, timeout=5)
 
 
-def bound_log(path: Path, limit: int = LOG_BYTES) -> None:
-    """Keep a log under `limit` bytes: what is over moves to `NAME.1`, and the file that is open goes on empty."""
+def truncate_log(path: Path, limit: int = LOG_BYTES) -> None:
+    """Keep a log under `limit` bytes: the end of a longer one moves to `NAME.1`, and the open file continues empty."""
     try:
         if path.stat().st_size <= limit:
             return

@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 
-from webapp.jobs.presence import workers
+from webapp.jobs.presence import list_workers
 from webapp.stack.config import HOST, ROOT
 from webapp.stack.process import Service
 
@@ -32,13 +32,13 @@ GPU_STOP_STEPS = ((SIGTERM, 30.0), (SIGQUIT, 4.0))
 
 @dataclass(frozen=True)
 class Health:
-    """`/healthz` as it answered; `code` 0 when it did not."""
+    """Answer of `/healthz`; `code` is 0 if there was none."""
 
     code: int
     body: dict[str, Any]
 
     def missing(self) -> str:
-        """What is not well, in one line."""
+        """Return what is not healthy, in one line."""
         if not self.body:
             return "the site does not answer"
         parts = [
@@ -51,8 +51,8 @@ class Health:
         return "; ".join(parts) or f"status {self.body.get('status')}"
 
 
-def health(port: int, *, seconds: float = 6.0) -> Health:
-    """Ask the site how it is. Never raises."""
+def fetch_health(port: int, *, seconds: float = 6.0) -> Health:
+    """Ask the site for its health. Never raises."""
     connection = http.client.HTTPConnection(HOST, port, timeout=seconds)
     try:
         connection.request("GET", "/healthz", headers={"Accept": "application/json"})
@@ -64,8 +64,9 @@ def health(port: int, *, seconds: float = 6.0) -> Health:
         connection.close()
 
 
-def listens(port: int) -> bool:
-    """Whether the site takes connections. Nothing more is asked: who waits for an answer tends no other service."""
+def is_listening(port: int) -> bool:
+    """Return whether the site accepts connections. Nothing more is asked: waiting for an answer would keep the
+    supervisor from other services."""
     try:
         socket.create_connection((HOST, port), timeout=1.0).close()
     except OSError:
@@ -73,15 +74,15 @@ def listens(port: int) -> bool:
     return True
 
 
-def python(*arguments: str) -> list[str]:
+def build_python_command(*arguments: str) -> list[str]:
     return [sys.executable, *arguments]
 
 
-def prepare(environment: Mapping[str, str]) -> Service:
-    """Migrations, the first user and the demo content, in one process that shows its steps."""
+def build_prepare_service(environment: Mapping[str, str]) -> Service:
+    """Return the service of migrations, the first user and the demo content, in one process that shows its steps."""
     return Service(
         "prepare",
-        python("-m", "webapp.stack.prepare"),
+        build_python_command("-m", "webapp.stack.prepare"),
         lambda: True,
         environment,
         folder=ROOT,
@@ -89,45 +90,46 @@ def prepare(environment: Mapping[str, str]) -> Service:
     )
 
 
-def web(environment: Mapping[str, str], port: int) -> Service:
+def build_web_service(environment: Mapping[str, str], port: int) -> Service:
     command = ["-m", "webapp.stack.web_processes", "--host", HOST, "--port", str(port), "--grace", str(GRACE_SECONDS)]
     return Service(
         "web",
-        python(*command),
-        lambda: listens(port),
+        build_python_command(*command),
+        lambda: is_listening(port),
         environment,
         folder=ROOT,
         stop_steps=((SIGTERM, GRACE_SECONDS + 5.0),),
     )
 
 
-def worker(environment: Mapping[str, str], queue: str, size: int, records: Path) -> Service:
-    """A Celery worker. TERM lets it finish what it runs, QUIT drops that (its lease brings the job back)."""
+def build_worker_service(environment: Mapping[str, str], queue: str, size: int, records: Path) -> Service:
+    """Return the service of a Celery worker. TERM lets it finish its jobs, QUIT drops them (their leases bring them
+    back)."""
     name = f"worker-{queue}"
     stopping = GPU_STOP_STEPS if queue == GPU else ((SIGTERM, 6.0), (SIGQUIT, 4.0))
     options = ["-Q", queue, "-n", f"{queue}@%h", "-c", str(size), "--loglevel", "INFO"]
     options += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
     return Service(
         name,
-        python("-m", "celery", "-A", "webapp.celery", "worker", *options),
-        lambda: has_said(environment["BROKER_URL"], queue, records / f"{name}.json"),
+        build_python_command("-m", "celery", "-A", "webapp.celery", "worker", *options),
+        lambda: is_worker_ready(environment["BROKER_URL"], queue, records / f"{name}.json"),
         environment,
         folder=ROOT,
         stop_steps=stopping,
     )
 
 
-def has_said(broker_url: str, queue: str, record: Path) -> bool:
-    """Whether the worker of that record (this very process, not an earlier one) takes jobs from `queue`."""
+def is_worker_ready(broker_url: str, queue: str, record: Path) -> bool:
+    """Return whether the worker of that record (this very process, not an earlier one) takes jobs from `queue`."""
 
     try:
         pid = int(json.loads(record.read_text())["pid"])
-        return any(seen.pid == pid and queue in seen.queues for seen in workers(broker_url))
+        return any(seen.pid == pid and queue in seen.queues for seen in list_workers(broker_url))
     except (OSError, ValueError, redis.RedisError):
         return False
 
 
-def beat(environment: Mapping[str, str]) -> Service:
-    """The clock. It keeps nothing between runs, so it is ready when it runs."""
+def build_beat_service(environment: Mapping[str, str]) -> Service:
+    """Return the service of the clock. It keeps nothing between runs, so it is ready when it runs."""
     command = ["-m", "celery", "-A", "webapp.celery", "beat", "--loglevel", "WARNING", "--pidfile", ""]
-    return Service("beat", python(*command), lambda: True, environment, folder=ROOT)
+    return Service("beat", build_python_command(*command), lambda: True, environment, folder=ROOT)

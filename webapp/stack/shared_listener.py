@@ -1,7 +1,7 @@
-"""One listening socket of several processes, of which the one with the fewest open connections takes the next one.
+"""One listening socket of several processes: the process with the fewest open connections accepts the next one.
 
-The kernel wakes all of them and whoever looks first takes what waits, often all of it; a browser keeps its connection,
-so a process that was quick once would answer everything while another one idles.
+The kernel wakes all of them and the first one accepts all waiting connections, often all of them; a browser keeps its
+connection, so a process that was quick once would answer everything while another one idles.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.001
 
 
 class OpenConnections:
-    """How many connections each of some processes has open, in memory that they share. Made before the fork."""
+    """Number of open connections of each process, in memory that they share. Made before the fork."""
 
     def __init__(self, processes: int) -> None:
         self._memory = mmap.mmap(-1, 4 * processes)
@@ -27,8 +27,8 @@ class OpenConnections:
 
 
 class SharedListener(socket.socket):
-    """The listening socket as one process has it, the one at `place`; for asyncio's loop, which calls `accept` once
-    something waits, and again while nobody took it."""
+    """The listening socket of one process, the one at `place`; for asyncio's loop, which calls `accept` when a
+    connection waits, and again until one process took it."""
 
     def __init__(self, listener: socket.socket, connections: OpenConnections, place: int) -> None:
         super().__init__(fileno=listener.detach())
@@ -37,18 +37,19 @@ class SharedListener(socket.socket):
         self._since = self._last = 0.0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Raises BlockingIOError: nothing waits, or it is another process's turn."""
-        if self.counts[self.place] > min(self.counts) and not self._waited():
+        """Accept a connection. Raises BlockingIOError if none waits, or it is another process's turn."""
+        if self.counts[self.place] > min(self.counts) and not self._has_waited():
             time.sleep(LOOK_SECONDS)  # the loop would ask again at once
             raise BlockingIOError
         taken = super().accept()
         self._since = 0.0
-        # The protocol says how many there are once it has it; until then the others must know.
+        # The protocol sets the exact count once it has the connection; until then the others must know.
         self.counts[self.place] += 1
         return taken
 
-    def _waited(self) -> bool:
-        """Whether something has waited for PATIENCE_SECONDS without a pause: a gap means that another one took it."""
+    def _has_waited(self) -> bool:
+        """Return whether a connection has waited for PATIENCE_SECONDS without a pause: a gap means that another process
+        took it."""
         now = time.monotonic()
         if now - self._last > 10 * LOOK_SECONDS:
             self._since = now
@@ -56,7 +57,7 @@ class SharedListener(socket.socket):
         return now - self._since > PATIENCE_SECONDS
 
     def protocol(self) -> type[Any]:
-        """uvicorn's HTTP protocol, which keeps this process's count."""
+        """Return uvicorn's HTTP protocol, extended to keep this process's count."""
         listener = self
 
         class CountedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]

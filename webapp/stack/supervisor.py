@@ -1,4 +1,4 @@
-"""Starts services in order, watches them, starts a crashed one again, stops them in reverse."""
+"""Supervisor of services: starts them in order, watches them, restarts a crashed one, stops them in reverse."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from webapp.disk import free_bytes
+from webapp.disk import count_free_bytes
 from webapp.stack.errors import Interrupted, StackError
 from webapp.stack.home import Home
-from webapp.stack.process import Child, Service, bound_log
+from webapp.stack.process import Child, Service, truncate_log
 
 TICK_SECONDS = 0.1
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.5, 30.0
@@ -35,7 +35,7 @@ class ManagedService:
     down_since: float = 0.0
 
 
-def show(line: str) -> None:
+def print_line(line: str) -> None:
     """Print a line; a terminal that is gone must not take the services with it."""
     try:
         print(line, flush=True)
@@ -44,7 +44,7 @@ def show(line: str) -> None:
 
 
 class Supervisor:
-    """Owns every child of a run. One thread: the kernel ends children with the thread that started them."""
+    """Owner of every child of a run. One thread: the kernel ends children with the thread that started them."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -63,7 +63,7 @@ class Supervisor:
         self.requests += 1
 
     def pause(self, seconds: float = TICK_SECONDS) -> None:
-        """Wait a moment. Raises Interrupted when a stop was asked for meanwhile."""
+        """Wait a moment. Raises Interrupted if a stop was requested meanwhile."""
         time.sleep(seconds)
         if self.requests and not self._stopping:
             raise Interrupted
@@ -72,23 +72,23 @@ class Supervisor:
         return Child(service, logs=self.home.logs, records=self.home.records)
 
     def run(self, service: Service, label: str) -> None:
-        """Run a process to its end. Raises StackError with the end of its log when it fails."""
+        """Run a process to its end. Raises StackError with the end of its log if it fails."""
         began = time.monotonic()
         child = self.spawn(service)
         try:
-            while (code := child.ended()) is None:
+            while (code := child.find_exit_code()) is None:
                 self.pause(0.02)
         except Interrupted:
             child.kill()
             child.process.wait()
             raise
         if code != 0:
-            raise StackError(f"{label} failed ({describe(code)}).{self._tail(service)}")
+            raise StackError(f"{label} failed ({describe_exit(code)}).{self._tail(service)}")
         if not service.in_view:
-            show(f"  {label:<26} {time.monotonic() - began:5.1f} s")
+            print_line(f"  {label:<26} {time.monotonic() - began:5.1f} s")
 
     def start(self, services: Sequence[Service], label: str, *, seconds: float = 90.0) -> None:
-        """Start services side by side and wait until each is ready. Raises StackError when one does not come up."""
+        """Start services side by side and wait until each is ready. Raises StackError if one does not become ready."""
         began = time.monotonic()
         tier = 1 + max((entry.tier for entry in self.managed), default=0)
         fresh = [ManagedService(service, tier) for service in services]
@@ -98,45 +98,45 @@ class Supervisor:
         while not all(entry.is_ready for entry in fresh):
             self.pause(0.03)
             for entry in fresh:
-                self._tend(entry, starting=True)
+                self._tend_service(entry, starting=True)
             if time.monotonic() - began > seconds:
                 late = [entry for entry in fresh if not entry.is_ready]
                 tails = "".join(self._tail(entry.service) for entry in late)
                 names = ", ".join(entry.service.name for entry in late)
                 raise StackError(f"Not ready after {seconds:.0f} s: {names}.{tails}")
-        show(f"  {label:<26} {time.monotonic() - began:5.1f} s")
+        print_line(f"  {label:<26} {time.monotonic() - began:5.1f} s")
 
     def later(self, services: Sequence[Service]) -> None:
-        """Services that nobody waits for: `tend` brings them up and looks after them. They are stopped first."""
+        """Add services that the start does not wait for: `tend` starts and watches them. They are stopped first."""
         tier = 1 + max((entry.tier for entry in self.managed), default=0)
         self.managed.extend(ManagedService(service, tier) for service in services)
 
     def watch(self) -> None:
-        """Keep everything running until a stop is asked for. Raises Interrupted then."""
+        """Keep everything running until a stop is requested. Raises Interrupted then."""
         while True:
             self.pause()
             self.tend()
             if time.monotonic() - self._logs_checked > LOG_CHECK_SECONDS:
                 self._logs_checked = time.monotonic()
                 for path in self.home.logs.glob("*.log"):
-                    bound_log(path)
+                    truncate_log(path)
 
     def tend(self) -> None:
-        """One look at every service that has been started."""
+        """Check every started service once."""
         for entry in self.managed:
-            self._tend(entry, starting=False)
+            self._tend_service(entry, starting=False)
 
-    def _tend(self, entry: ManagedService, *, starting: bool) -> None:
-        """Look after one service: notice its end, start it again when its time has come, notice that it is ready."""
+    def _tend_service(self, entry: ManagedService, *, starting: bool) -> None:
+        """Check one service: notice its end, restart it when its delay is over, notice that it is ready."""
         now = time.monotonic()
-        if entry.child is not None and (code := entry.child.ended()) is not None:
-            self._ended(entry, code, starting=starting)
+        if entry.child is not None and (code := entry.child.find_exit_code()) is not None:
+            self._handle_exit(entry, code, starting=starting)
         if entry.child is None and now >= entry.start_at:
             self._start_again(entry, now, starting=starting)
         if entry.child is not None and not entry.is_ready and entry.service.ready():
             entry.is_ready = True
             if entry.down_since:
-                show(f"{entry.service.name} is back after {time.monotonic() - entry.down_since:.1f} s")
+                print_line(f"{entry.service.name} is back after {time.monotonic() - entry.down_since:.1f} s")
                 entry.down_since = 0.0
 
     def _start_again(self, entry: ManagedService, now: float, *, starting: bool) -> None:
@@ -146,9 +146,9 @@ class Supervisor:
             if starting:
                 raise StackError(f"{entry.service.name} could not be started: {error}") from error
             entry.start_at = now + LONGEST_DELAY_SECONDS / 6
-            show(f"{entry.service.name} could not be started ({error.strerror}); it is tried again")
+            print_line(f"{entry.service.name} could not be started ({error.strerror}); it is tried again")
 
-    def _ended(self, entry: ManagedService, code: int, *, starting: bool) -> None:
+    def _handle_exit(self, entry: ManagedService, code: int, *, starting: bool) -> None:
         service, now = entry.service, time.monotonic()
         uptime = now - entry.child.started if entry.child else 0.0
         entry.crashes = 1 if uptime > STEADY_SECONDS else entry.crashes + 1
@@ -159,11 +159,13 @@ class Supervisor:
         if waits_for_lock and service.retry_seconds is not None:
             delay = service.retry_seconds
         elif starting and entry.crashes >= START_TRIES:
-            raise StackError(f"{service.name} does not start ({describe(code)}).{self._tail(service)}")
+            raise StackError(f"{service.name} does not start ({describe_exit(code)}).{self._tail(service)}")
         if not waits_for_lock:
-            show(f"{service.name} ended ({describe(code)}); it is started again in {delay:.1f} s")
-            if (room := free_bytes(self.home.path)) < FULL_BYTES:
-                show(f"  {room >> 20} MiB are free in {self.home.path}: make room there, and all goes on by itself")
+            print_line(f"{service.name} ended ({describe_exit(code)}); it is started again in {delay:.1f} s")
+            if (room := count_free_bytes(self.home.path)) < FULL_BYTES:
+                print_line(
+                    f"  {room >> 20} MiB are free in {self.home.path}: make room there, and all goes on by itself"
+                )
             entry.down_since = entry.down_since or now
         entry.child, entry.is_ready, entry.start_at = None, False, now + delay
 
@@ -177,10 +179,10 @@ class Supervisor:
     def stop(self) -> None:
         """Stop everything that this run started, last tier first. A further request to stop kills the rest."""
         self._stopping = True
-        asked = self.requests
+        earlier_requests = self.requests
         for tier in sorted({entry.tier for entry in self.managed}, reverse=True):
             children = [entry.child for entry in self.managed if entry.tier == tier and entry.child]
-            self._stop_tier(children, lambda: self.requests > asked)
+            self._stop_tier(children, lambda: self.requests > earlier_requests)
         self.managed.clear()
 
     def _stop_tier(self, children: Iterable[Child], forced: Callable[[], bool]) -> None:
@@ -191,8 +193,8 @@ class Supervisor:
             if forced():
                 for child in pending:
                     child.kill()
-            for child in [child for child in pending if child.ended() is not None]:
-                show(f"  {child.service.name} stopped")
+            for child in [child for child in pending if child.find_exit_code() is not None]:
+                print_line(f"  {child.service.name} stopped")
                 del pending[child]
             for stopping in pending.values():
                 if time.monotonic() >= stopping.next_at:
@@ -202,7 +204,7 @@ class Supervisor:
 
 
 class ServiceStop:
-    """How far one child is on its way from the first, polite signal to SIGKILL."""
+    """The progress of stopping one child, from the first, polite signal to SIGKILL."""
 
     def __init__(self, child: Child) -> None:
         self.child = child
@@ -219,8 +221,8 @@ class ServiceStop:
         self.next_at = now + seconds
 
 
-def describe(code: int) -> str:
-    """An exit code in words: the signal's name where one ended the process."""
+def describe_exit(code: int) -> str:
+    """Return an exit code in words: the signal's name if a signal ended the process."""
     if code >= 0:
         return f"exit code {code}"
     try:

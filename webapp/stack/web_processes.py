@@ -23,7 +23,7 @@ import uvicorn
 
 from webapp.stack.account import die_with_parent
 from webapp.stack.shared_listener import OpenConnections, SharedListener
-from webapp.stack.supervisor import describe
+from webapp.stack.supervisor import describe_exit
 
 logger = logging.getLogger("webapp.stack.web_processes")
 
@@ -36,7 +36,7 @@ SPARE_SECONDS = 2.0
 
 
 class WebProcesses:
-    """The parent of the processes that serve. One thread: the kernel ends children with the thread that forked them."""
+    """The parent of the serving processes. One thread: the kernel ends children with the thread that forked them."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, number: int) -> None:
         self.config, self.listener, self.number = config, listener, number
@@ -56,8 +56,8 @@ class WebProcesses:
             while len(self.began) < self.number and now >= self._start_at:
                 self._fork()
             wait = max(0.0, self._start_at - now) if len(self.began) < self.number else 3600.0
-            told = signal.sigtimedwait(WATCHED, wait)
-            if told is not None and told.si_signo != signal.SIGCHLD:
+            received = signal.sigtimedwait(WATCHED, wait)
+            if received is not None and received.si_signo != signal.SIGCHLD:
                 break
             self._reap()
         self._stop()
@@ -86,7 +86,7 @@ class WebProcesses:
         os._exit(1)
 
     def _reap(self) -> None:
-        """Take leave of every process that has ended."""
+        """Reap every process that has ended."""
         for pid, began in list(self.began.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
@@ -97,10 +97,10 @@ class WebProcesses:
             delay = FIRST_DELAY_SECONDS * 2 ** (self._quick_ends - 1) if self._quick_ends > 1 else 0.0
             self._start_at = now + min(delay, LONGEST_DELAY_SECONDS)
             code = os.waitstatus_to_exitcode(status)
-            logger.warning("web process %d ended (%s); another one takes its place", pid, describe(code))
+            logger.warning("web process %d ended (%s); another one takes its place", pid, describe_exit(code))
 
     def _stop(self) -> None:
-        """Each lets its requests end, as long as the server was told to; then it is killed."""
+        """Stop all processes: each finishes its requests within the server's grace period, then it is killed."""
         self.listener.close()
         for pid in self.began:
             os.kill(pid, signal.SIGTERM)
@@ -114,8 +114,8 @@ class WebProcesses:
             time.sleep(0.02)
 
 
-def configuration(host: str, port: int, grace: int) -> uvicorn.Config:
-    """The server's. Which proxies are believed is for `webapp/asgi.py`."""
+def build_server_config(host: str, port: int, grace: int) -> uvicorn.Config:
+    """Return the server's configuration. `webapp/asgi.py` decides which proxies are trusted."""
     return uvicorn.Config(
         "webapp.asgi:application",
         host=host,
@@ -133,9 +133,9 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--grace", type=int, default=3, help="seconds that open requests have at a stop")
-    given = parser.parse_args()
-    config = configuration(given.host, given.port, given.grace)
-    listener = config.bind_socket()  # a port that is taken is said before anything is loaded
+    arguments = parser.parse_args()
+    config = build_server_config(arguments.host, arguments.port, arguments.grace)
+    listener = config.bind_socket()  # a taken port is reported before anything is loaded
     config.load()
     from django.conf import settings  # set up by what was loaded just now
 

@@ -13,73 +13,73 @@ from ninja.files import UploadedFile
 from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
-from webapp.rest.problems import no_such
+from webapp.rest.problems import build_unknown_id_problem
 from webapp.rest.types import Id, PageOf
 from webapp.taxonomy import queries
-from webapp.taxonomy.former import present_node
+from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.near_duplicates.schemas import ThemeIn
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
 from webapp.taxonomy.services import start_document_import, start_mcp_import
-from webapp.taxonomy.theme_services import save_typed
+from webapp.taxonomy.theme_services import save_typed_theme
 from webapp.uploads import require_no_atif
 
 router = Router()
 
 
-@router.get("/taxonomy", auth=needs("read"), response=PageOf[NodeOut], tags=["taxonomy"])
+@router.get("/taxonomy", auth=require_scope("read"), response=PageOf[NodeOut], tags=["taxonomy"])
 def list_nodes(request: HttpRequest, query: Query[NodeQuery]) -> Any:
     """Labels in the order of their paths, each with what hangs on it and below it."""
-    parent = present_node(query.parent)
-    return cursor_page(queries.nodes(query.q, parent.pk if parent else query.parent, query.level), query, "path")
+    parent = find_present_node(query.parent)
+    return cursor_page(queries.filter_nodes(query.q, parent.pk if parent else query.parent, query.level), query, "path")
 
 
-@router.get("/taxonomy/{pk}", auth=needs("read"), response=NodeOut, tags=["taxonomy"])
+@router.get("/taxonomy/{pk}", auth=require_scope("read"), response=NodeOut, tags=["taxonomy"])
 def get_node(request: HttpRequest, pk: Id) -> Any:
     """One label with what hangs on it and below it. The address of one that was merged or deleted leads (302) to what
     it became."""
-    now = present_node(pk)
+    now = find_present_node(pk)
     if now is not None and now.pk != pk:
         return redirect(reverse("api:get_node", args=[now.pk]))
-    return get_object_or_404(queries.with_counts(), pk=pk)
+    return get_object_or_404(queries.nodes_with_counts(), pk=pk)
 
 
-@router.get("/themes", auth=needs("read"), response=PageOf[ThemeLine], tags=["themes"])
+@router.get("/themes", auth=require_scope("read"), response=PageOf[ThemeLine], tags=["themes"])
 def list_themes(request: HttpRequest, query: Query[ThemeQuery]) -> Any:
     """Themes, filtered and ordered as on their page."""
     filters = query.filters()
-    node = present_node(query.node)
+    node = find_present_node(query.node)
     if query.node and node is None:
-        raise no_such("query", "node", query.node)
-    return cursor_page(queries.themes(filters, node), query, filters.order)
+        raise build_unknown_id_problem("query", "node", query.node)
+    return cursor_page(queries.filter_themes(filters, node), query, filters.order)
 
 
-@router.post("/themes", auth=needs("synthesise"), response={201: ThemeOut, 200: ThemeOut}, tags=["themes"])
+@router.post("/themes", auth=require_scope("synthesise"), response={201: ThemeOut, 200: ThemeOut}, tags=["themes"])
 @idempotent
 def create_theme(request: HttpRequest, body: ThemeIn) -> Any:
     """Keep a theme that a person typed (201). The same words again give the theme that there is (200)."""
-    saved, row = save_typed(person(request), body.name, body.description, body.category)
+    saved, row = save_typed_theme(get_acting_user(request), body.name, body.description, body.category)
     return Status(201 if saved == "created" else 200, row)
 
 
-@router.get("/themes/{pk}", auth=needs("read"), response=ThemeOut, tags=["themes"])
+@router.get("/themes/{pk}", auth=require_scope("read"), response=ThemeOut, tags=["themes"])
 def get_theme(request: HttpRequest, pk: Id) -> Theme:
     """One theme with its tools as they were described."""
     return get_object_or_404(Theme.objects.prefetch_related("tools"), pk=pk)
 
 
-@router.post("/imports/mcp-servers", auth=needs("synthesise"), response={202: JobOut}, tags=["themes"])
+@router.post("/imports/mcp-servers", auth=require_scope("synthesise"), response={202: JobOut}, tags=["themes"])
 @idempotent
 def import_mcp_servers(request: HttpRequest, servers: File[UploadedFile]) -> Job:
     """Import MCP servers as themes: JSON Lines or JSON, plain or gzipped. Follow the job at /jobs/{id}."""
     require_no_atif("servers", servers, "MCP servers")
-    return start_mcp_import(person(request), servers)
+    return start_mcp_import(get_acting_user(request), servers)
 
 
-@router.post("/imports/tool-documents", auth=needs("synthesise"), response={202: JobOut}, tags=["themes"])
+@router.post("/imports/tool-documents", auth=require_scope("synthesise"), response={202: JobOut}, tags=["themes"])
 @idempotent
 def import_tool_documents(
     request: HttpRequest,
@@ -94,4 +94,4 @@ def import_tool_documents(
     own title. With `kind` `requirements` it is Markdown with English headings on background, workflows and interfaces.
     """
     require_no_atif("document", document, "tool documents")
-    return start_document_import(person(request), document, name, category, kind)
+    return start_document_import(get_acting_user(request), document, name, category, kind)

@@ -12,5 +12,5 @@ class TaxonomyConfig(AppConfig):
 
         register_list(THEMES, "taxonomy:themes")
         hung.register_hung(hung.THEMES)
-        affected.register_affected(affected.themes, rank=3)
-        affected.register_affected(affected.saved_views, rank=6)
+        affected.register_affected(affected.find_affected_themes, rank=3)
+        affected.register_affected(affected.find_affected_views, rank=6)

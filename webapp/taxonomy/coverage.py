@@ -1,4 +1,4 @@
-"""How well the labels below one are covered: what hangs there, what upper apps measure there, and where gaps are."""
+"""Coverage of the labels below one: what hangs there, what upper apps measure there, and the gaps."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Pairs = Mapping[int, tuple[float, int]]
 
 @dataclass(frozen=True)
 class Measure:
-    """Something that an upper app knows of what hangs on nodes. A `ratio` is shown as the sum's share of the number.
+    """A measure of an upper app over what hangs on nodes. A `ratio` is shown as the sum's share of the number.
 
-    What is not `listed` stands on a label's own page alone: tables of many labels have no room for it.
+    A measure that is not `listed` is only on a label's own page: tables of many labels have no room for it.
     """
 
     name: str
@@ -41,7 +41,7 @@ MEASURES: list[Measure] = []
 
 
 def register_measure(measure: Measure) -> None:
-    """Say at `AppConfig.ready` what an app measures of nodes."""
+    """Register at `AppConfig.ready` what an app measures of nodes."""
     MEASURES.append(measure)
 
 
@@ -58,13 +58,13 @@ class CoverageRow:
 
     @property
     def gap(self) -> str:
-        """What is missing here: environments, tasks, or nothing."""
+        """The gap here: environments, tasks, or nothing."""
         if self.counts.environments <= 0:
             return GAPS[0]
         return GAPS[1] if self.counts.tasks < FEW_TASKS else GAPS[2]
 
     def value(self, name: str) -> float | None:
-        """What the row is sorted by in a column."""
+        """Return what the row is sorted by in a column."""
         for measure in MEASURES:
             if measure.name == name:
                 total, number = self.measured.get(name, (0.0, 0))
@@ -75,71 +75,74 @@ class CoverageRow:
 
     @property
     def values(self) -> list[tuple[Measure, float | None, int]]:
-        """What was measured of it: (measure, value, of how many)."""
+        """The measures of the row: (measure, value, of how many)."""
         rows = ((measure, *self.measured[measure.name]) for measure in MEASURES if measure.name in self.measured)
         return [(measure, self.value(measure.name), number) for measure, _, number in rows]
 
 
-def labels_list() -> RowList:
-    """The table's columns: those of the tree's counts, then what apps measure."""
+def build_labels_list() -> RowList:
+    """Return the table's columns: those of the tree's counts, then what apps measure."""
     counts = (("children", "Labels below"), ("environments", "Environments"), ("themes", "Themes"), ("tasks", "Tasks"))
     columns = [Column("name", "Label", ascending="name", descending="-name", needed=True)]
     columns += [
         Column("gap", "Gap", ascending="gap", help="Gaps first, those with the most themes to grow from in front")
     ]
-    columns += [_column(name, label) for name, label in counts]
-    columns += [_column("green", "Green", "Tasks with a green audit"), _column("red", "Red", "Tasks with a red audit")]
-    columns += [_column("pass_rate", "Pass rate", "Of trajectories that have a reward")]
-    columns += [_column(measure.name, measure.label, measure.help) for measure in MEASURES if measure.listed]
+    columns += [_build_column(name, label) for name, label in counts]
+    columns += [
+        _build_column("green", "Green", "Tasks with a green audit"),
+        _build_column("red", "Red", "Tasks with a red audit"),
+    ]
+    columns += [_build_column("pass_rate", "Pass rate", "Of trajectories that have a reward")]
+    columns += [_build_column(measure.name, measure.label, measure.help) for measure in MEASURES if measure.listed]
     return RowList("labels", "Labels", tuple(columns), default_order="gap", order_parameter="sort")
 
 
-def _column(name: str, label: str, help: str = "") -> Column:
+def _build_column(name: str, label: str, help: str = "") -> Column:
     return Column(name, label, ascending=name, descending=f"-{name}", numeric=True, help=help)
 
 
-def covered(parent: Node | None, order: str = "gap") -> tuple[list[CoverageRow], bool]:
-    """The labels right below one (None: the first level), and whether there are more than are looked at."""
-    nodes = list(queries.siblings(parent.pk if parent else None)[: MOST + 1])
+def list_covered_labels(parent: Node | None, order: str = "gap") -> tuple[list[CoverageRow], bool]:
+    """Return the labels right below one (None: the first level), and whether there are more than are looked at."""
+    nodes = list(queries.list_siblings(parent.pk if parent else None)[: MOST + 1])
     rows = {node.pk: CoverageRow(node) for node in nodes[:MOST]}
     for measure in MEASURES:
         if measure.listed:
-            known = rolled(measure, parent)
+            measured = roll_up_measure(measure, parent)
             for pk, row in rows.items():
-                row.measured[measure.name] = known.get(pk, (0.0, 0))
-    return _ordered(list(rows.values()), order), len(nodes) > MOST
+                row.measured[measure.name] = measured.get(pk, (0.0, 0))
+    return _sort_rows(list(rows.values()), order), len(nodes) > MOST
 
 
-def _ordered(rows: list[CoverageRow], order: str) -> list[CoverageRow]:
+def _sort_rows(rows: list[CoverageRow], order: str) -> list[CoverageRow]:
     name, back = order.removeprefix("-"), order.startswith("-")
     if name == "name":
         return rows[::-1] if back else rows
     if name == "gap":
         return sorted(rows, key=lambda row: (GAPS.index(row.gap), -row.counts.themes, -row.counts.tasks))
-    known = [row for row in rows if row.value(name) is not None]
+    rows_with_value = [row for row in rows if row.value(name) is not None]
     unknown = [row for row in rows if row.value(name) is None]
-    return sorted(known, key=lambda row: row.value(name) or 0, reverse=back) + unknown
+    return sorted(rows_with_value, key=lambda row: row.value(name) or 0, reverse=back) + unknown
 
 
-def rolled(measure: Measure, parent: Node | None) -> dict[int, tuple[float, int]]:
-    """A measure for each label right below one, with all that hangs below it."""
-    below = Node.objects.filter(pk__in=queries.subtree(parent)) if parent else Node.objects.all()
+def roll_up_measure(measure: Measure, parent: Node | None) -> dict[int, tuple[float, int]]:
+    """Return a measure for each label right below one, with all that hangs below it."""
+    below = Node.objects.filter(pk__in=queries.select_subtree(parent)) if parent else Node.objects.all()
     above = parent.level if parent else 0
-    found: dict[int, tuple[float, int]] = {}
+    totals: dict[int, tuple[float, int]] = {}
     own = measure.own(below.order_by())
     chains = Node.objects.filter(pk__in=own).values_list("pk", "parent_id", "parent__parent_id")
     for pk, up, top in chains:
         chain: Sequence[int] = [one for one in (top, up, pk) if one is not None]
         if len(chain) > above:
-            total, number = found.get(chain[above], (0.0, 0))
-            found[chain[above]] = (total + own[pk][0], number + own[pk][1])
-    return found
+            total, number = totals.get(chain[above], (0.0, 0))
+            totals[chain[above]] = (total + own[pk][0], number + own[pk][1])
+    return totals
 
 
-def of_node(node: Node) -> list[tuple[Measure, float | None, int]]:
-    """The measures of one node and all below it."""
+def measure_node(node: Node) -> list[tuple[Measure, float | None, int]]:
+    """Return the measures of one node and all below it."""
     row = CoverageRow(node)
     for measure in MEASURES:
-        own = measure.own(Node.objects.filter(pk__in=queries.subtree(node)).order_by())
+        own = measure.own(Node.objects.filter(pk__in=queries.select_subtree(node)).order_by())
         row.measured[measure.name] = (sum(pair[0] for pair in own.values()), sum(pair[1] for pair in own.values()))
     return row.values

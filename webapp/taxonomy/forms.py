@@ -41,19 +41,19 @@ class ThemeForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Refuse a category that would become a new label unless the user asks for one."""
-        given = super().clean() or {}
-        category = given.get("category", "")
-        if category and not given.get("new_label") and not is_first_level(category):
+        cleaned = super().clean() or {}
+        category = cleaned.get("category", "")
+        if category and not cleaned.get("new_label") and not is_first_level(category):
             self.add_error(
                 "category",
                 f"No label of the first level is called “{category[:60]}”. Choose one of those that exist, or tick "
                 "“Make a new label of the first level”.",
             )
-        return given
+        return cleaned
 
 
 class GroupingForm(forms.Form):
-    """How themes are to be grouped."""
+    """Settings for the grouping of themes."""
 
     threshold = forms.FloatField(min_value=FLOOR, max_value=1)
     model = forms.CharField(max_length=230, required=False)

@@ -1,4 +1,4 @@
-"""MCP servers and tool documents into the database as themes: idempotent by content, a chunk a transaction."""
+"""Importer of MCP servers and tool documents as themes: idempotent by content, a chunk a transaction."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from django.db import transaction
 from django.utils import timezone
 
 from synthesis.formats.files import Entry
-from synthesis.formats.mcp import themes
+from synthesis.formats.mcp import parse_themes
 from synthesis.formats.records import Failure, ThemeRecord
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.skeleton.documented_tools import MOST_TOOLS
 from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.content_store import content_hash
-from webapp.taxonomy.changes.queries import moved_by_people
-from webapp.taxonomy.labels import path_of_theme
+from webapp.taxonomy.changes.queries import find_moved_by_people
+from webapp.taxonomy.labels import build_theme_path
 from webapp.taxonomy.models import IMPORTED, Origin, Theme, ThemeSource, ThemeTool
-from webapp.taxonomy.services import SOURCE, TREE_LOCK, count, lock, place
+from webapp.taxonomy.services import SOURCE, TREE_LOCK, add_counts, place_paths, take_advisory_lock
 
 CHUNK = 250
 """Servers in one transaction; between two, progress is told and a cancelled job stops."""
@@ -35,7 +35,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass
 class ThemeTally:
-    """What became of the servers of a file. `tools` are those of all themes that it holds, new or known."""
+    """The results of the servers of a file. `tools` are those of all themes that it holds, new or known."""
 
     created: int = 0
     unchanged: int = 0
@@ -57,9 +57,9 @@ def import_servers(
     """
     tally = ThemeTally()
     chunk: list[ThemeRecord] = []
-    for done, (place_, record) in enumerate(themes(list(entries))):
+    for done, (place_, record) in enumerate(parse_themes(list(entries))):
         if isinstance(record, Failure):
-            tally.failed.append({"place": clean(record.place), "reason": clean(record.reason)})
+            tally.failed.append({"place": clean_text(record.place), "reason": clean_text(record.reason)})
         else:
             chunk.append(record)
         if len(chunk) == CHUNK:
@@ -73,16 +73,16 @@ def import_servers(
 
 
 def import_document(record: ThemeRecord, source: str, kind: DocumentKind = "tools") -> dict[str, Any]:
-    """Keep the theme of a tool document or of product requirements under `source`. The same again changes nothing.
+    """Store the theme of a tool document or of product requirements under `source`. The same again changes nothing.
 
-    A document of the same title takes the other's place if they share a tool or a workflow; if not they are two. The
-    report says which `theme` it is, and a `note` if no environment can grow from it as it is.
+    A document of the same title replaces the other if they share a tool or a workflow; if not they are two. The report
+    says which `theme` it is, and has a `note` if no environment can grow from it as it is.
     """
     tally = ThemeTally()
     record = record.model_copy(update={"key": find_document_key(record, source)})
     save_themes([record], source, tally, ORIGINS[kind])
     theme = Theme.objects.only("origin", "tool_count").get(source=source, key=record.key)
-    return tally.report() | {"theme": theme.pk} | ({"note": note} if (note := warn_of_tools(theme)) else {})
+    return tally.report() | {"theme": theme.pk} | ({"note": note} if (note := warn_about_tool_count(theme)) else {})
 
 
 def find_document_key(record: ThemeRecord, source: str) -> str:
@@ -94,19 +94,19 @@ def find_document_key(record: ThemeRecord, source: str) -> str:
     own = {*(tool.name for tool in record.tools), *(flow.name for flow in record.workflows)}
     if row is None or not own:
         return record.key
-    known = {*row.tools.values_list("name", flat=True), *(flow["name"] for flow in row.workflows)}
-    return record.key if own & known else f"{record.key[:180]}-{content_hash(sorted(own))[:10]}"
+    known_names = {*row.tools.values_list("name", flat=True), *(flow["name"] for flow in row.workflows)}
+    return record.key if own & known_names else f"{record.key[:180]}-{content_hash(sorted(own))[:10]}"
 
 
-def warn_of_tools(theme: Theme) -> str:
-    """Say that documents fix more tools than one environment can have, or nothing."""
+def warn_about_tool_count(theme: Theme) -> str:
+    """Return a warning if documents fix more tools than one environment can have, or an empty string."""
     if theme.origin != Origin.DOCUMENTS or theme.tool_count <= MOST_TOOLS:
         return ""
     told = f"It names {theme.tool_count:,} tools; one environment can have {MOST_TOOLS}."
     return f"{told} A batch refuses it: split the document and import the parts."
 
 
-def theme_hash(record: ThemeRecord) -> str:
+def compute_theme_hash(record: ThemeRecord) -> str:
     return content_hash(record.model_dump(mode="json"))
 
 
@@ -116,28 +116,33 @@ def save_themes(
 ) -> None:
     """Store themes of different keys with their tools, hang them into the tree and count them there.
 
-    A known one whose labels are the same, or that people moved, stays where it hangs.
+    A known one whose labels are the same, or that a user moved, keeps its node.
     """
     if not records:
         return
-    lock(IMPORT_LOCK)
-    lock(TREE_LOCK, shared=True)
+    take_advisory_lock(IMPORT_LOCK)
+    take_advisory_lock(TREE_LOCK, shared=True)
     ThemeSource.objects.get_or_create(name=source, defaults={"origin": origin})
-    known = {row.key: row for row in Theme.objects.filter(source=source, key__in=[record.key for record in records])}
-    digests = {record.key: theme_hash(record) for record in records}
+    known_themes = {
+        row.key: row for row in Theme.objects.filter(source=source, key__in=[record.key for record in records])
+    }
+    digests = {record.key: compute_theme_hash(record) for record in records}
     fresh = [
-        record for record in records if record.key not in known or known[record.key].content_hash != digests[record.key]
+        record
+        for record in records
+        if record.key not in known_themes or known_themes[record.key].content_hash != digests[record.key]
     ]
-    paths = {record.key: path_of_theme(record.primary, record.secondary, record.custom) for record in fresh}
-    again = [(record, known[record.key]) for record in fresh if record.key in known]
-    relabelled = {row.pk: row.node_id for record, row in again if not _labelled_alike(record, row)}
-    moving = relabelled.keys() - moved_by_people("themes", relabelled)
-    stay = {row.key: row.node_id for _, row in again if row.pk not in moving}
-    placed = place({path for key, path in paths.items() if key not in stay})
+    paths = {record.key: build_theme_path(record.primary, record.secondary, record.custom) for record in fresh}
+    changed_pairs = [(record, known_themes[record.key]) for record in fresh if record.key in known_themes]
+    relabelled = {row.pk: row.node_id for record, row in changed_pairs if not _has_same_labels(record, row)}
+    moving = relabelled.keys() - find_moved_by_people("themes", relabelled)
+    stay = {row.key: row.node_id for _, row in changed_pairs if row.pk not in moving}
+    placed = place_paths({path for key, path in paths.items() if key not in stay})
     nodes = {key: placed[path] for key, path in paths.items() if key not in stay} | stay
     changes: dict[int, Counter[str]] = {}
     rows = [
-        _row(record, known.get(record.key), source, digests[record.key], nodes[record.key], changes) for record in fresh
+        _fill_row(record, known_themes.get(record.key), source, digests[record.key], nodes[record.key], changes)
+        for record in fresh
     ]
     new = [row for row in rows if row.pk is None]
     old = [row for row in rows if row.pk is not None]
@@ -146,28 +151,28 @@ def save_themes(
     Theme.objects.bulk_create(new)
     Theme.objects.bulk_update(old, FILLED)
     ThemeTool.objects.filter(theme__in=old).delete()
-    ThemeTool.objects.bulk_create(_tools(zip(rows, fresh, strict=True)), batch_size=2000)
-    count(changes)
+    ThemeTool.objects.bulk_create(_iter_tools(zip(rows, fresh, strict=True)), batch_size=2000)
+    add_counts(changes)
     tally.created += len(new)
     tally.updated += len(old)
     tally.unchanged += len(records) - len(fresh)
     tally.tools += sum(len(record.tools) for record in records)
 
 
-def _labelled_alike(record: ThemeRecord, row: Theme) -> bool:
+def _has_same_labels(record: ThemeRecord, row: Theme) -> bool:
     return list(row.labels) == list(record.labels)
 
 
-def _row(
+def _fill_row(
     record: ThemeRecord, row: Theme | None, source: str, digest: str, node: int, changes: dict[int, Counter[str]]
 ) -> Theme:
-    """The row that holds `record`, not saved yet; what it changes in the tree goes into `changes`."""
+    """Return the row that holds `record`, not saved yet; its changes to the tree go into `changes`."""
     if row is None:
         row = Theme(source=source, key=record.key)
     else:
         changes.setdefault(row.node_id, Counter()).update({"themes": -1, "tools": -row.tool_count})
         row.updated_at = timezone.now()
-        row.provenance = {} if IMPORTED in row.provenance else row.provenance  # the words that it tells of are gone
+        row.provenance = {} if IMPORTED in row.provenance else row.provenance  # the words that it describes are gone
     changes.setdefault(node, Counter()).update({"themes": 1, "tools": len(record.tools)})
     row.node_id = node
     row.name, row.description, row.usage = record.name, record.description, record.usage
@@ -176,7 +181,7 @@ def _row(
     return row
 
 
-def _tools(pairs: Iterable[tuple[Theme, ThemeRecord]]) -> Iterable[ThemeTool]:
+def _iter_tools(pairs: Iterable[tuple[Theme, ThemeRecord]]) -> Iterable[ThemeTool]:
     for row, record in pairs:
         for index, tool in enumerate(record.tools):
             yield ThemeTool(

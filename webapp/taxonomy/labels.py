@@ -1,4 +1,4 @@
-"""From labels and categories to places in the tree."""
+"""Conversion of labels and categories to places in the tree."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NAME = 200
 Path = tuple[str, ...]
 
 
-def folded(name: str) -> str:
-    """A name as names are compared: composed, one line, without case; never holding the separator."""
+def fold_name(name: str) -> str:
+    """Return a name as names are compared: composed, one line, without case; never with the separator."""
     text = unicodedata.normalize("NFKC", " ".join(name.split())).casefold()
     return text.replace(SEPARATOR.strip(), ">")[:NAME]
 
@@ -39,43 +39,43 @@ OTHER_WORDS = {
     "Travel & Maps": ("travel", "maps"),
 }
 """Our choice: plain words for a first-level label, so that environments and servers of one field meet."""
-KNOWN = {folded(name): name for name in FIRST_LEVEL}
-KNOWN |= {folded(word): name for name, words in OTHER_WORDS.items() for word in words}
-LAST = {folded("Others"): 1, folded(NO_CATEGORY): 2}
+KNOWN = {fold_name(name): name for name in FIRST_LEVEL}
+KNOWN |= {fold_name(word): name for name, words in OTHER_WORDS.items() for word in words}
+LAST = {fold_name("Others"): 1, fold_name(NO_CATEGORY): 2}
 
 
-def path_text(path: Path) -> str:
-    return SEPARATOR.join(folded(name) for name in path)
+def format_path(path: Path) -> str:
+    return SEPARATOR.join(fold_name(name) for name in path)
 
 
-def position(name: str) -> int:
-    """0, or more for the names that stand after all others."""
-    return LAST.get(folded(name), 0)
+def rank_name(name: str) -> int:
+    """Return 0, or more for the names that come after all others."""
+    return LAST.get(fold_name(name), 0)
 
 
-def path_of(names: Iterable[str]) -> Path:
-    """Labels from general to specific as a path, each once; the first one as the known list calls it."""
+def build_path(names: Iterable[str]) -> Path:
+    """Return labels from general to specific as a path, each once; the first one as the known list calls it."""
     labels: dict[str, str] = {}
     for name in names:
         line = " ".join(name.split())[:NAME]
         if not labels:
-            line = KNOWN.get(folded(line), line)
-        if folded(line):
-            labels.setdefault(folded(line), line)
+            line = KNOWN.get(fold_name(line), line)
+        if fold_name(line):
+            labels.setdefault(fold_name(line), line)
     return tuple(labels.values())[:LEVELS] or (NO_CATEGORY,)
 
 
-def path_of_category(category: str) -> Path:
-    """An environment's category is a label of the first level."""
-    return path_of([category])
+def build_category_path(category: str) -> Path:
+    """Return the path of an environment's category, which is a label of the first level."""
+    return build_path([category])
 
 
-def path_of_theme(primary: str, secondary: Iterable[str], custom: str) -> Path:
-    """A theme hangs on the labels it has: its primary one, the first secondary one that differs, its own.
+def build_theme_path(primary: str, secondary: Iterable[str], custom: str) -> Path:
+    """Return the path of a theme: its primary label, the first secondary one that differs, its own.
 
     Without a primary label it has no category, whatever else it is called.
     """
-    if not folded(primary):
-        return path_of([])
-    second = next((label for label in secondary if folded(label) not in ("", folded(primary))), "")
-    return path_of([primary, second, custom])
+    if not fold_name(primary):
+        return build_path([])
+    second = next((label for label in secondary if fold_name(label) not in ("", fold_name(primary))), "")
+    return build_path([primary, second, custom])

@@ -23,8 +23,8 @@ LAST_NAME = Func(F("path"), Value(SEPARATOR), Value(-1), function="split_part", 
 class Node(models.Model):
     """A label of the tree, at most `LEVELS` deep. What has no deeper label hangs on an upper node.
 
-    `path` is the folded names from the first level down (`labels.path_text`): it identifies the node, and what
-    hangs below a node is found by its prefix. Siblings stand by `position`, then by `path`: by name, whatever its case.
+    `path` is the folded names from the first level down (`labels.path_text`): it identifies the node, and what hangs
+    below a node is found by its prefix. Siblings are ordered by `position`, then by `path`: by name, whatever its case.
     """
 
     parent = models.ForeignKey(
@@ -55,7 +55,7 @@ class Node(models.Model):
 
     @property
     def path_words(self) -> str:
-        """The same as one text. A template cannot join names without escaping them twice."""
+        """The names as one text. A template cannot join names without escaping them twice."""
         return SEPARATOR.join(self.names)
 
     @property
@@ -64,20 +64,20 @@ class Node(models.Model):
         return SEPARATOR.join(self.names[:-1])
 
     def get_absolute_url(self) -> str:
-        """Its page. Reversed once a process: a page shows hundreds of nodes."""
-        return f"{pages_of_nodes()}{self.pk}/"
+        """Return its page. Reversed once a process: a page shows hundreds of nodes."""
+        return f"{get_node_pages_url()}{self.pk}/"
 
 
 @lru_cache
-def pages_of_nodes() -> str:
+def get_node_pages_url() -> str:
     return reverse("taxonomy:index")
 
 
 class NodeCounts(models.Model):
-    """What hangs on a node and below it, kept by services in the transactions of what they count.
+    """Counts of what hangs on a node and below it, kept by services in the transactions of what they count.
 
-    `green` and `red` are tasks by their audit; `scored` are trajectories that have a reward, `solved` those of
-    them that solved their task. Signed, so that a wrong count is found (`recount_taxonomy`) and never stops work.
+    `green` and `red` are tasks by their audit; `scored` are trajectories that have a reward, `solved` those of them
+    that solved their task. Signed, so that a wrong count is found (`recount_taxonomy`) and never stops work.
     """
 
     node = models.OneToOneField(Node, primary_key=True, on_delete=models.CASCADE, related_name="counts")
@@ -94,7 +94,7 @@ class NodeCounts(models.Model):
 
     @property
     def pass_rate(self) -> float | None:
-        """Solved trajectories among those with a reward; None where there is none."""
+        """Solved trajectories among those with a reward; None if there are none."""
         return self.solved / self.scored if self.scored > 0 else None
 
     @property
@@ -103,7 +103,7 @@ class NodeCounts(models.Model):
 
 
 class Origin(models.TextChoices):
-    """Where a theme came from; the values are those of `synthesis.drafts.ThemeOrigin`."""
+    """The origin of a theme; the values are those of `synthesis.drafts.ThemeOrigin`."""
 
     TASKS = "tasks", "discovered in a task set"
     SERVERS = "servers", "an MCP server"
@@ -122,7 +122,7 @@ IMPORTED = "imported"
 
 
 class Verdict(models.TextChoices):
-    """A person's word on a theme among near-duplicates. Grouping again keeps to it."""
+    """A user's verdict on a theme among near-duplicates. Grouping again keeps to it."""
 
     NONE = "", "none"
     APART = "apart", "kept apart"
@@ -201,7 +201,7 @@ class ThemeTool(models.Model):
 
 
 class ThemeSource(models.Model):
-    """Where themes came from: a file of servers, a task set, people. `name` is `Theme.source`."""
+    """A source of themes: a file of servers, a task set, people. `name` is `Theme.source`."""
 
     name = models.CharField(max_length=200, unique=True)
     origin = models.CharField(max_length=16, choices=Origin.choices)
@@ -212,9 +212,9 @@ class ThemeSource(models.Model):
 
 
 class JudgedText(models.Model):
-    """A text of a source that was judged: `reason` is empty where a theme came of it, else why not.
+    """A text of a source that was judged: `reason` is empty if a theme came of it, else why not.
 
-    `evidence` is what the model said. One row a text: judged again, the later word counts.
+    `evidence` is what the model said. One row a text: judged again, the later verdict counts.
     """
 
     source = models.ForeignKey(ThemeSource, on_delete=models.CASCADE, related_name="judged", db_index=False)
@@ -231,7 +231,8 @@ class JudgedText(models.Model):
 
 
 class SourceCount(models.Model):
-    """How many texts of a source were judged so; kept in the transaction of what it counts. "" is kept."""
+    """The number of texts of a source that were judged with a reason; kept in the transaction of what it counts. "":
+    kept texts."""
 
     source = models.ForeignKey(ThemeSource, on_delete=models.CASCADE, related_name="counts", db_index=False)
     reason = models.CharField(max_length=64, blank=True)
@@ -268,7 +269,7 @@ class Decision(models.Model):
 
 
 class DecisionChange(models.Model):
-    """What a decision made of one theme: into which it was and is folded, how similar it is, a person's verdict."""
+    """The change of one theme by a decision: into which it was and is folded, how similar it is, a user's verdict."""
 
     decision = models.ForeignKey(Decision, on_delete=models.CASCADE, related_name="changes")
     theme = models.ForeignKey(Theme, on_delete=models.CASCADE, related_name="+")
@@ -354,12 +355,13 @@ class TreeChange(models.Model):
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether an undo may be tried: later changes can still stand in its way."""
+        """True if an undo may be tried: later changes can still prevent it."""
         return self.kind != ChangeKind.UNDO and not self.is_undone
 
 
 class FormerNode(models.Model):
-    """A node that a change took away, and `into` which one it went (none: nothing hung on it). Undo takes the row."""
+    """A node that a change removed, and the node `into` which it went (none: nothing hung on it). Undo deletes the
+    row."""
 
     id = models.BigIntegerField(primary_key=True)
     name = models.CharField(max_length=200)
@@ -368,7 +370,7 @@ class FormerNode(models.Model):
 
 
 class FormerPath(models.Model):
-    """A path that named a node before a change. It names it still, unless a node has it now; the newest counts."""
+    """A path that named a node before a change. It still names it, unless a node has it now; the newest counts."""
 
     path = models.CharField(max_length=700, db_collation="C")
     node = models.BigIntegerField()

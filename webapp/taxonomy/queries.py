@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
-from webapp.taxonomy.labels import FIRST_LEVEL, KNOWN, SEPARATOR, folded
+from webapp.taxonomy.labels import FIRST_LEVEL, KNOWN, SEPARATOR, fold_name
 from webapp.taxonomy.models import SPECIFIED, Node, NodeCounts, Origin, Theme, ThemeTool
 from webapp.templatetags.show import percent, plain
 
@@ -53,7 +53,7 @@ TREE = RowList(
 
 @dataclass
 class Branch:
-    """A node of the tree as it is shown: its place among its siblings, and its children where it is open."""
+    """A node of the tree as it is shown: its place among its siblings, and its children if it is open."""
 
     node: Node
     place: int
@@ -72,7 +72,7 @@ class Branch:
 
     @property
     def said(self) -> str:
-        """What a screen reader says of the row."""
+        """The text that a screen reader speaks for the row."""
         counts = self.counts
         numbers = {"environment": counts.environments, "theme": counts.themes, "task": counts.tasks}
         parts = [f"{number:,} {word}{'' if number == 1 else 's'}" for word, number in numbers.items()]
@@ -82,17 +82,17 @@ class Branch:
         return f"{plain(self.node.name)}: {', '.join(parts)}, pass rate {rate}"
 
 
-def with_counts() -> QuerySet[Node]:
+def nodes_with_counts() -> QuerySet[Node]:
     return Node.objects.select_related("counts")
 
 
-def siblings(parent: int | None, order: str = "name") -> QuerySet[Node]:
-    return with_counts().filter(parent=parent).order_by(*SIBLING_ORDERS[order])
+def list_siblings(parent: int | None, order: str = "name") -> QuerySet[Node]:
+    return nodes_with_counts().filter(parent=parent).order_by(*SIBLING_ORDERS[order])
 
 
-def nodes(text: str, parent: int | None, level: int | None) -> QuerySet[Node]:
-    """Nodes by part of their name, their parent or their level."""
-    rows = with_counts()
+def filter_nodes(text: str, parent: int | None, level: int | None) -> QuerySet[Node]:
+    """Return nodes by part of their name, their parent or their level."""
+    rows = nodes_with_counts()
     if text:
         rows = rows.filter(name__icontains=text)
     if parent is not None:
@@ -100,78 +100,78 @@ def nodes(text: str, parent: int | None, level: int | None) -> QuerySet[Node]:
     return rows.filter(level=level) if level is not None else rows
 
 
-def below(parents: Iterable[int], shown: int = SHOWN, order: str = "name") -> dict[int, list[Node]]:
-    """The first children of several nodes, by parent, in one query."""
+def load_children(parents: Iterable[int], shown: int = SHOWN, order: str = "name") -> dict[int, list[Node]]:
+    """Return the first children of several nodes, by parent, in one query."""
     ranked = Window(RowNumber(), partition_by=F("parent"), order_by=SIBLING_ORDERS[order])
-    rows = with_counts().filter(parent__in=list(parents)).annotate(rank=ranked).filter(rank__lte=shown)
+    rows = nodes_with_counts().filter(parent__in=list(parents)).annotate(rank=ranked).filter(rank__lte=shown)
     children: dict[int, list[Node]] = {}
     for node in rows.order_by("parent_id", "rank"):
         children.setdefault(node.parent_id or 0, []).append(node)
     return children
 
 
-def tree(opened: Sequence[int], start: int = 0, order: str = "name") -> tuple[list[Branch], bool]:
-    """The first level from `start` on and what is open below it; the second value says whether it goes on."""
-    top = list(siblings(None, order)[start : start + SHOWN + 1])
-    children = below(opened, order=order) if opened else {}
-    return branches(top[:SHOWN], set(opened), children, start + len(top), start), len(top) > SHOWN
+def build_tree(opened: Sequence[int], start: int = 0, order: str = "name") -> tuple[list[Branch], bool]:
+    """Return the first level from `start` on and what is open below it; the second value says whether there is more."""
+    top = list(list_siblings(None, order)[start : start + SHOWN + 1])
+    children = load_children(opened, order=order) if opened else {}
+    return build_branches(top[:SHOWN], set(opened), children, start + len(top), start), len(top) > SHOWN
 
 
-def branches(
+def build_branches(
     nodes: Sequence[Node], opened: set[int], children: dict[int, list[Node]], size: int = 0, start: int = 0
 ) -> list[Branch]:
-    """Nodes of one parent as branches. `size` is how many siblings there are, where more than these."""
-    listed = []
+    """Return nodes of one parent as branches. `size` is how many siblings there are, if more than these."""
+    result = []
     for place, node in enumerate(nodes, start + 1):
         is_open = node.pk in opened and node.counts.children > 0
         branch = Branch(node, place, max(size, len(nodes)), is_open)
         if is_open:
             inner = children.get(node.pk, [])
-            branch.nodes = branches(inner, opened, children, node.counts.children)
+            branch.nodes = build_branches(inner, opened, children, node.counts.children)
             branch.rest = max(0, node.counts.children - len(inner))
-        listed.append(branch)
-    return listed
+        result.append(branch)
+    return result
 
 
-def search(text: str) -> tuple[list[Branch], list[Node]]:
-    """Nodes whose name holds `text` (of siblings the one of that very name first), each below its ancestors, and those
-    that matched (`FOUND_UP_TO` at most)."""
-    hits = list(nodes(text, None, None).order_by("level", *ORDER)[:FOUND_UP_TO])
-    known = {node.pk: node for node in hits}
+def search_tree(text: str) -> tuple[list[Branch], list[Node]]:
+    """Return nodes whose name holds `text` (of siblings the one of that very name first), each below its ancestors,
+    and those that matched (`FOUND_UP_TO` at most)."""
+    hits = list(filter_nodes(text, None, None).order_by("level", *ORDER)[:FOUND_UP_TO])
+    nodes_by_pk = {node.pk: node for node in hits}
     for _ in range(2):
-        missing = {node.parent_id for node in known.values() if node.parent_id} - known.keys()
+        missing = {node.parent_id for node in nodes_by_pk.values() if node.parent_id} - nodes_by_pk.keys()
         if missing:
-            known.update({node.pk: node for node in with_counts().filter(pk__in=missing)})
+            nodes_by_pk.update({node.pk: node for node in nodes_with_counts().filter(pk__in=missing)})
     children: dict[int, list[Node]] = {}
-    same = folded(text)
-    for node in sorted(known.values(), key=lambda node: (folded(node.name) != same, node.position, node.path)):
+    same = fold_name(text)
+    for node in sorted(nodes_by_pk.values(), key=lambda node: (fold_name(node.name) != same, node.position, node.path)):
         children.setdefault(node.parent_id or 0, []).append(node)
-    roots = _found(children.get(0, []), children, {node.pk for node in hits})
+    roots = _build_hit_branches(children.get(0, []), children, {node.pk for node in hits})
     return roots, hits
 
 
-def _found(nodes: list[Node], children: dict[int, list[Node]], hits: set[int]) -> list[Branch]:
+def _build_hit_branches(nodes: list[Node], children: dict[int, list[Node]], hits: set[int]) -> list[Branch]:
     result = []
     for place, node in enumerate(nodes, 1):
-        inner = _found(children.get(node.pk, []), children, hits)
+        inner = _build_hit_branches(children.get(node.pk, []), children, hits)
         result.append(Branch(node, place, len(nodes), bool(inner), node.pk in hits, inner))
     return result
 
 
 def first_level_names() -> list[str]:
-    """The labels of the first level that exist, then those of the known list that do not yet."""
+    """Return the labels of the first level that exist, then those of the known list that do not yet."""
     names = list(Node.objects.filter(parent=None).order_by(*ORDER).values_list("name", flat=True))
-    present = {folded(name) for name in names}
-    return names + [name for name in FIRST_LEVEL if folded(name) not in present]
+    present = {fold_name(name) for name in names}
+    return names + [name for name in FIRST_LEVEL if fold_name(name) not in present]
 
 
 def is_first_level(category: str) -> bool:
-    """Whether a category is a label of the first level, or one of the known list or its other words."""
-    return folded(category) in KNOWN or Node.objects.filter(path=folded(category), parent=None).exists()
+    """Return whether a category is a label of the first level, or one of the known list or its other words."""
+    return fold_name(category) in KNOWN or Node.objects.filter(path=fold_name(category), parent=None).exists()
 
 
-def ancestors(node: Node) -> list[Node]:
-    """From the first level down to the parent, in one query."""
+def list_ancestors(node: Node) -> list[Node]:
+    """Return the nodes from the first level down to the parent, in one query."""
     parts = node.path.split(SEPARATOR)
     paths = [SEPARATOR.join(parts[:depth]) for depth in range(1, len(parts))]
     return list(Node.objects.filter(path__in=paths).order_by("level")) if paths else []
@@ -228,7 +228,7 @@ class ThemeFilters:
 
     @property
     def fit_a_batch(self) -> bool:
-        """Whether the form of a new batch can choose the same themes: it knows text and ticked ones alone."""
+        """True if the form of a new batch can choose the same themes: it knows text and ticked ones alone."""
         return not (self.label or self.origin or self.folded)
 
     @property
@@ -249,20 +249,20 @@ LEFT_OUT = {
 """What a page says of a filter that cannot be understood."""
 
 
-def theme_filters(query: QueryDict) -> ThemeFilters:
-    """The filters that an address names."""
+def parse_theme_filters(query: QueryDict) -> ThemeFilters:
+    """Return the filters that an address names."""
     params = Params(query)
     sort, origin = params.choice("sort", THEME_SORTS, "new"), params.choice("origin", Origin.values)
     text, label = params.search_text("q"), params.text("label", strip=True)
-    errors = tuple(params.told(LEFT_OUT))
+    errors = tuple(params.list_messages(LEFT_OUT))
     return ThemeFilters(text, label, sort, errors, origin, params.flag("folded"), params.picks("ids"))
 
 
-def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
-    """Themes that fit, of one node and below it or of the whole tree."""
+def filter_themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
+    """Return themes that fit, of one node and below it or of the whole tree."""
     rows = Theme.objects.select_related("node__parent__parent").only(*THEME_FIELDS)
     if node is not None:
-        rows = rows.filter(node__in=subtree(node))
+        rows = rows.filter(node__in=select_subtree(node))
     if filters.text:
         rows = rows.filter(name__icontains=filters.text)
     if filters.label:
@@ -274,15 +274,15 @@ def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
     return rows if filters.folded else rows.filter(folded_into=None)
 
 
-def selection_counts(ids: Sequence[int]) -> tuple[int, int]:
-    """(themes of a selection, those of them that an environment can grow from: a server has to say something)."""
+def count_selection(ids: Sequence[int]) -> tuple[int, int]:
+    """Return (themes of a selection, those of them that an environment can grow from: a server has to have content)."""
     found = list(Theme.objects.filter(pk__in=ids).values_list("origin", "description", "tool_count"))
     says = [origin not in SPECIFIED or bool(tools or words.strip()) for origin, words, tools in found]
     return len(found), sum(says)
 
 
-def subtree(node: Node) -> QuerySet[Node, Any]:
-    """The ids of a node and of all below it, from the index on `path`."""
+def select_subtree(node: Node) -> QuerySet[Node, Any]:
+    """Return the ids of a node and of all below it, from the index on `path`."""
     return Node.objects.filter(Q(pk=node.pk) | Q(path__startswith=node.path + SEPARATOR)).order_by().values("pk")
 
 
@@ -297,12 +297,12 @@ def add_tool_names(themes: Iterable[Theme]) -> None:
         row.first_tools = names[row.pk]
 
 
-def theme_tools(theme: Theme) -> list[ThemeTool]:
+def list_theme_tools(theme: Theme) -> list[ThemeTool]:
     return list(theme.tools.all())
 
 
-def totals() -> dict[str, int]:
-    """The first level added up: the whole installation."""
+def sum_totals() -> dict[str, int]:
+    """Return the sums of the first level: the whole installation."""
     names = ("environments", "themes", "tools", "tasks", "green", "red", "trajectories", "scored", "solved")
     rows = NodeCounts.objects.filter(node__parent=None).values_list(*names)
     return {name: sum(values) for name, values in zip(names, zip(*rows, strict=True), strict=False)}

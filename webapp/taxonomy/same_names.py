@@ -1,6 +1,6 @@
-"""Labels of one name that stand in several places of the tree, and so may belong together.
+"""Labels of one name in several places of the tree, which may belong together.
 
-Imported labels are not a taxonomy: a label can stand below another one that stands below it elsewhere.
+Imported labels are not a taxonomy: a label can be below another one that is below it elsewhere.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from webapp.taxonomy.labels import folded
+from webapp.taxonomy.labels import fold_name
 from webapp.taxonomy.models import LAST_NAME, SEPARATOR, Node
-from webapp.taxonomy.queries import with_counts
+from webapp.taxonomy.queries import nodes_with_counts
 
 PLACES_SHOWN = 5
 CROSSED_SHOWN = 3
@@ -24,7 +24,7 @@ MOST_MERGED = 100
 class SameName:
     """A name and the labels that have it: first the upper one with the most themes, which the others would join.
 
-    `crossed` are names that stand both above and below it.
+    `crossed` are names that are both above and below it.
     """
 
     nodes: tuple[Node, ...]
@@ -90,26 +90,26 @@ class NameCount:
 
 
 def count_names() -> list[NameCount]:
-    """Every name that several labels have, with how many places it has and the themes below all of them."""
-    found: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    """Return every name that several labels have, with how many places it has and the themes below all of them."""
+    rows_by_name: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for path, themes in Node.objects.order_by().values_list("path", "counts__themes"):
-        found[_key(path)].append((path, themes or 0))
-    return [_count(key, rows) for key, rows in found.items() if len(rows) > 1]
+        rows_by_name[_get_last_name(path)].append((path, themes or 0))
+    return [_build_name_count(key, rows) for key, rows in rows_by_name.items() if len(rows) > 1]
 
 
-def _count(key: str, rows: list[tuple[str, int]]) -> NameCount:
+def _build_name_count(key: str, rows: list[tuple[str, int]]) -> NameCount:
     paths = {path for path, _ in rows}
     return NameCount(key, len(rows), sum(themes for path, themes in rows if not paths.intersection(_paths_above(path))))
 
 
 def find_labels(keys: Iterable[str]) -> list[SameName]:
-    """The labels of each of these names, in two queries; names of one label are left out."""
-    wanted = list(dict.fromkeys(keys))
-    rows = with_counts().select_related("parent__parent", "counts").alias(last_name=LAST_NAME)
-    found: dict[str, list[Node]] = {key: [] for key in wanted}
-    for node in rows.filter(last_name__in=wanted).order_by("level", "path"):
-        found[_key(node.path)].append(node)
-    several = {key: nodes for key, nodes in found.items() if len(nodes) > 1}
+    """Return the labels of each of these names, in two queries; names of one label are left out."""
+    unique_keys = list(dict.fromkeys(keys))
+    rows = nodes_with_counts().select_related("parent__parent", "counts").alias(last_name=LAST_NAME)
+    nodes_by_name: dict[str, list[Node]] = {key: [] for key in unique_keys}
+    for node in rows.filter(last_name__in=unique_keys).order_by("level", "path"):
+        nodes_by_name[_get_last_name(node.path)].append(node)
+    several = {key: nodes for key, nodes in nodes_by_name.items() if len(nodes) > 1}
     crossed = _find_crossing_names(several)
     for nodes in several.values():
         nodes.sort(key=lambda node: (node.level, -node.counts.themes, node.path))
@@ -117,36 +117,37 @@ def find_labels(keys: Iterable[str]) -> list[SameName]:
 
 
 def find_repeated_names(nodes: Sequence[Node], first: str = "", most: int = 5) -> list[SameName]:
-    """The names that several of these labels have, with all places of each: that of the text `first` in front."""
+    """Return the names that several of these labels have, with all places of each: that of the text `first` comes
+    first."""
     counts: dict[str, int] = defaultdict(int)
     for node in nodes:
-        counts[_key(node.path)] += 1
-    several = [key for key, number in counts.items() if number > 1 or key == folded(first)]
-    several.sort(key=lambda key: (key != folded(first), -counts[key], key))
+        counts[_get_last_name(node.path)] += 1
+    several = [key for key, number in counts.items() if number > 1 or key == fold_name(first)]
+    several.sort(key=lambda key: (key != fold_name(first), -counts[key], key))
     return find_labels(several[:most])
 
 
 def find_same_name(node: Node) -> SameName | None:
-    """The labels that are called as this one, if there are others."""
-    return next(iter(find_labels([_key(node.path)])), None)
+    """Return the labels with the name of this one, if there are others."""
+    return next(iter(find_labels([_get_last_name(node.path)])), None)
 
 
 def _find_crossing_names(found: dict[str, Collection[Node]] | dict[str, list[Node]]) -> dict[str, tuple[str, ...]]:
-    """By name, the names that stand both right above and right below labels of it."""
+    """Return by name the names that are both right above and right below labels of it."""
     keys = {node.pk: key for key, nodes in found.items() for node in nodes}
     above: dict[str, dict[str, str]] = defaultdict(dict)
     for key, nodes in found.items():
         for node in nodes:
             if node.parent is not None:
-                above[key][_key(node.parent.path)] = node.parent.name
+                above[key][_get_last_name(node.parent.path)] = node.parent.name
     below: dict[str, set[str]] = defaultdict(set)
     for parent, path in Node.objects.filter(parent__in=keys).values_list("parent_id", "path"):
-        below[keys[parent or 0]].add(_key(path))
+        below[keys[parent or 0]].add(_get_last_name(path))
     crossing = {key: sorted(names[other] for other in names.keys() & below[key]) for key, names in above.items()}
     return {key: tuple(names) for key, names in crossing.items() if names}
 
 
-def _key(path: str) -> str:
+def _get_last_name(path: str) -> str:
     return path.rpartition(SEPARATOR)[2]
 
 

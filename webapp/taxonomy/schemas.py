@@ -22,7 +22,7 @@ class NodeQuery(PageQuery):
 
 
 class NodeCountsOut(Schema):
-    """What hangs on a label and below it. `pass_rate` is solved / scored, null where nothing is scored."""
+    """Counts of what hangs on a label and below it. `pass_rate` is solved / scored, null if nothing is scored."""
 
     children: int
     environments: int

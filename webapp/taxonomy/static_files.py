@@ -1,4 +1,4 @@
-"""plotly.js out of the plotly wheel, as the one static file of it that is served: `vendor/plotly.min.js`."""
+"""Static file finder for plotly.js out of the plotly wheel; it serves one file of it: `vendor/plotly.min.js`."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ STYLE_ID = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
 
 
 @lru_cache
-def bundle() -> Path | None:
-    """Where the wheel has its bundle, found without importing it; None where it is not installed."""
+def find_bundle() -> Path | None:
+    """Return the path of the wheel's bundle, found without importing it; None if it is not installed."""
     spec = find_spec("plotly")
     places = [Path(place) / "package_data" for place in (spec.submodule_search_locations or [])] if spec else []
     return next((place / "plotly.min.js" for place in places if (place / "plotly.min.js").exists()), None)
 
 
 @lru_cache
-def map_style_id() -> str:
-    """The id under which the bundle would add the style sheet of its street maps, unless an element has it.
+def find_map_style_id() -> str:
+    """Return the id under which the bundle would add the style sheet of its street maps, unless an element has it.
 
-    The content security policy refuses that sheet, and the browser's console would say so on every page.
+    The content security policy refuses that sheet, and the browser's console would report it on every page.
     """
-    path = bundle()
+    path = find_bundle()
     match = STYLE_ID.search(path.read_bytes()) if path else None
     return match.group(1).decode() if match else ""
 
 
 class PlotlyFinder(BaseFinder):
-    """Finds the bundle for `{% static %}`, the development server and `collectstatic`."""
+    """Finder of the bundle for `{% static %}`, the development server and `collectstatic`."""
 
     def check(self, **options: Any) -> list[Any]:
         return []
 
     def find(self, path: str, find_all: bool = False, **options: Any) -> Any:
-        place = str(bundle()) if path == NAME and bundle() else None
+        place = str(find_bundle()) if path == NAME and find_bundle() else None
         if find_all:
             return [place] if place else []
         return place or []
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[tuple[str, Storage]]:
-        path = bundle()
+        path = find_bundle()
         if path is not None:
             storage = FileSystemStorage(location=str(path.parent))
             storage.prefix = "vendor"  # type: ignore[attr-defined]

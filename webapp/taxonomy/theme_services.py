@@ -1,4 +1,5 @@
-"""Themes that are not imported: typed by a person, or discovered by a batch; and what was judged of each source."""
+"""Themes that are not imported: typed by a user, or discovered by a batch; and counts of what was judged of each
+source."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from django.db.models import F
 
 from synthesis.drafts import ThemeDraft
 from synthesis.formats.records import ThemeRecord, ToolSpec, Workflow
-from synthesis.formats.values import clean, shorten
-from synthesis.themes.specifications import SpecifiedOrigin, from_specification
-from synthesis.themes.typed import typed
-from webapp.accounts.services import audit
+from synthesis.formats.values import clean_text, shorten_text
+from synthesis.themes.specifications import SpecifiedOrigin, build_specified_theme
+from synthesis.themes.typed import build_typed_theme
+from webapp.accounts.services import write_audit_entry
 from webapp.content_store import Saved
 from webapp.taxonomy.importer import ThemeTally, save_themes
 from webapp.taxonomy.models import IMPORTED, SPECIFIED, JudgedText, Origin, SourceCount, Theme, ThemeSource
@@ -27,7 +28,7 @@ MESSAGE = 500
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of one text of a source. `reason` is a slug, empty where a theme came of it."""
+    """The verdict on one text of a source. `reason` is a slug, empty if a theme came of it."""
 
     key: str
     text: str
@@ -37,28 +38,28 @@ class Judgement:
 
 
 @transaction.atomic
-def save_typed(by: Any, name: str, description: str, category: str = "") -> tuple[Saved, Theme]:
-    """Keep a theme that a person typed. The same words again are the theme there is. Raises InputError."""
-    saved, row = save_draft(typed(name, description, category), TYPED, by=by)
+def save_typed_theme(by: Any, name: str, description: str, category: str = "") -> tuple[Saved, Theme]:
+    """Store a theme that a user typed. The same words again return the existing theme. Raises InputError."""
+    saved, row = save_theme_draft(build_typed_theme(name, description, category), TYPED, by=by)
     if saved == "created":
-        audit(by, "theme.create", row)
+        write_audit_entry(by, "theme.create", row)
     return saved, row
 
 
 @transaction.atomic
-def save_draft(
+def save_theme_draft(
     draft: ThemeDraft, source: str, *, provenance: Mapping[str, Any] | None = None, by: Any = None
 ) -> tuple[Saved, Theme]:
-    """Keep a theme under its source and key, hung into the tree by its category. Writing it twice changes nothing.
+    """Store a theme under its source and key, hung into the tree by its category. Writing it twice changes nothing.
 
     `provenance` is JSON: models, prompt hashes, batch, what a stage found. It is that of the first time.
     """
-    source = source_name(source)
+    source = clean_source_name(source)
     record = ThemeRecord(
         key=draft.key[:200],
-        name=shorten(clean(draft.name), 300),
-        description=clean(draft.description),
-        primary=clean(draft.category),
+        name=shorten_text(clean_text(draft.name), 300),
+        description=clean_text(draft.description),
+        primary=clean_text(draft.category),
         tools=draft.tools,
         workflows=draft.workflows,
         tasks=draft.tasks,
@@ -67,7 +68,7 @@ def save_draft(
     save_themes([record], source, tally, Origin(draft.origin))
     row = Theme.objects.get(source=source, key=record.key)
     if tally.created:
-        row.origin_text = clean(draft.origin_text)[:TEXT]
+        row.origin_text = clean_text(draft.origin_text)[:TEXT]
         row.provenance = dict(provenance or {})
         row.created_by = by
         row.save(update_fields=["origin_text", "provenance", "created_by"])
@@ -75,53 +76,53 @@ def save_draft(
 
 
 @transaction.atomic
-def save_inverted(before: ThemeDraft, draft: ThemeDraft, made_by: Mapping[str, Any]) -> None:
-    """Give the row of a set of tools the name and description that were inverted from it; what it came with stays in
-    its provenance. A row that says something else by now, or has been given one before, stays as it is."""
+def save_inverted_words(before: ThemeDraft, draft: ThemeDraft, made_by: Mapping[str, Any]) -> None:
+    """Give the row of a set of tools the name and description that were inverted from it; its original ones stay in
+    its provenance. A row that was changed meanwhile, or was given inverted ones before, stays as it is."""
     key = before.origin_text.partition(": ")[0]
     for row in Theme.objects.select_for_update().filter(origin=Origin.DOCUMENTS, key=key).prefetch_related("tools"):
-        if IMPORTED in row.provenance or draft_of(row) != before:
+        if IMPORTED in row.provenance or build_theme_draft(row) != before:
             continue
         row.provenance = {**row.provenance, **made_by, IMPORTED: {"name": row.name, "description": row.description}}
-        row.name, row.description = shorten(clean(draft.name), 300), clean(draft.description)
+        row.name, row.description = shorten_text(clean_text(draft.name), 300), clean_text(draft.description)
         row.save(update_fields=["name", "description", "provenance", "updated_at"])
 
 
 @transaction.atomic
-def note_judged(source: str, judgement: Judgement, origin: Origin = Origin.TASKS) -> None:
-    """Count one judged text of a source, once however often it is told; another word on it moves the count."""
-    place, _ = ThemeSource.objects.get_or_create(name=source_name(source), defaults={"origin": origin})
+def note_judged_text(source: str, judgement: Judgement, origin: Origin = Origin.TASKS) -> None:
+    """Count one judged text of a source, once however often it is reported; another verdict on it moves the count."""
+    place, _ = ThemeSource.objects.get_or_create(name=clean_source_name(source), defaults={"origin": origin})
     fields = {
         "reason": judgement.reason[:64],
-        "message": clean(judgement.message)[:MESSAGE],
-        "text": clean(judgement.text)[:TEXT],
+        "message": clean_text(judgement.message)[:MESSAGE],
+        "text": clean_text(judgement.text)[:TEXT],
         "evidence": judgement.evidence,
     }
     row, is_new = JudgedText.objects.select_for_update().get_or_create(
         source=place, key=judgement.key[:200], defaults=fields
     )
     if is_new:
-        _count(place, row.reason, 1)
+        _add_to_count(place, row.reason, 1)
         return
     if row.reason != fields["reason"]:
-        _count(place, row.reason, -1)
-        _count(place, fields["reason"], 1)
+        _add_to_count(place, row.reason, -1)
+        _add_to_count(place, fields["reason"], 1)
     for name, value in fields.items():
         setattr(row, name, value)
     row.save()
 
 
-def source_name(source: str) -> str:
-    return shorten(clean(source), 200) or "tasks"
+def clean_source_name(source: str) -> str:
+    return shorten_text(clean_text(source), 200) or "tasks"
 
 
-def _count(place: ThemeSource, reason: str, step: int) -> None:
+def _add_to_count(place: ThemeSource, reason: str, step: int) -> None:
     SourceCount.objects.get_or_create(source=place, reason=reason)
     SourceCount.objects.filter(source=place, reason=reason).update(number=F("number") + step)
 
 
-def record_of(theme: Theme) -> ThemeRecord:
-    """The specification that a theme came from, with the words it came with. Reads its tools."""
+def build_theme_record(theme: Theme) -> ThemeRecord:
+    """Return the specification that a theme came from, with its original words. Reads its tools."""
     words = {"name": theme.name, "description": theme.description} | theme.provenance.get(IMPORTED, {})
     tools = tuple(
         ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in theme.tools.all()
@@ -140,15 +141,15 @@ def record_of(theme: Theme) -> ThemeRecord:
     )
 
 
-def draft_of(theme: Theme) -> ThemeDraft:
-    """A kept theme as stages take it. Its key is the same in every installation that keeps the same theme.
+def build_theme_draft(theme: Theme) -> ThemeDraft:
+    """Return a stored theme as stages take it. Its key is the same in every installation that has the same theme.
 
-    Raises InputError for a specification that says nothing.
+    Raises InputError for a specification without content.
     """
-    record = record_of(theme)
+    record = build_theme_record(theme)
     origin = Origin(theme.origin).value
     if theme.origin in SPECIFIED:
-        draft = from_specification(record, cast(SpecifiedOrigin, origin))
+        draft = build_specified_theme(record, cast(SpecifiedOrigin, origin))
         inverted = {"name": theme.name, "description": theme.description, "tasks": ()}
         return draft.model_copy(update=inverted) if IMPORTED in theme.provenance else draft
     return ThemeDraft(

@@ -20,7 +20,7 @@ class SpecParameter:
 
 @dataclass(frozen=True)
 class ToolView:
-    """`parameters` are read leniently from what came; `said` is False where the file said nothing of them."""
+    """A theme's tool for a page. `parameters` are read leniently; `said` is False if the file did not describe them."""
 
     tool: ThemeTool
     parameters: list[SpecParameter]
@@ -32,39 +32,41 @@ class ToolView:
         return f"({', '.join(names)})" if self.said else "(…)"
 
 
-def tool_view(tool: ThemeTool) -> ToolView:
+def build_tool_view(tool: ThemeTool) -> ToolView:
     raw = tool.parameters
-    parameters = _of_schema(raw) if isinstance(raw, dict) else _of_list(raw) if isinstance(raw, list) else []
+    parameters = _parse_schema(raw) if isinstance(raw, dict) else _parse_list(raw) if isinstance(raw, list) else []
     return ToolView(tool, parameters[:PARAMETERS_UP_TO], raw is not None)
 
 
-def _of_schema(schema: dict[str, Any]) -> list[SpecParameter]:
+def _parse_schema(schema: dict[str, Any]) -> list[SpecParameter]:
     properties, required = schema.get("properties"), schema.get("required")
     needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
     if not isinstance(properties, dict):
         return []
     return [
-        SpecParameter(name, _type(subschema), name in needed, _text(subschema, "description"))
+        SpecParameter(name, _describe_type(subschema), name in needed, _get_text(subschema, "description"))
         for name, subschema in properties.items()
         if isinstance(name, str)
     ]
 
 
-def _of_list(items: list[Any]) -> list[SpecParameter]:
+def _parse_list(items: list[Any]) -> list[SpecParameter]:
     return [
-        SpecParameter(_text(item, "name"), _type(item), item.get("required") is True, _text(item, "description"))
+        SpecParameter(
+            _get_text(item, "name"), _describe_type(item), item.get("required") is True, _get_text(item, "description")
+        )
         for item in items
         if isinstance(item, dict)
     ]
 
 
-def _text(value: Any, name: str) -> str:
+def _get_text(value: Any, name: str) -> str:
     text = value.get(name) if isinstance(value, dict) else None
     return text if isinstance(text, str) else ""
 
 
-def _type(value: Any) -> str:
-    """The type's name; alternatives joined by `|`, an enum by its values."""
+def _describe_type(value: Any) -> str:
+    """Return the type's name; alternatives joined by `|`, an enum by its values."""
     if not isinstance(value, dict):
         return ""
     if isinstance(value.get("enum"), list):
@@ -73,7 +75,7 @@ def _type(value: Any) -> str:
     if isinstance(kind, list):
         return " | ".join(str(name) for name in kind[:8])
     if isinstance(kind, str):
-        inner = _type(value.get("items")) if kind == "array" else ""
+        inner = _describe_type(value.get("items")) if kind == "array" else ""
         return f"{kind} of {inner}" if inner else kind
     several = value.get("anyOf") or value.get("oneOf")
-    return " | ".join(filter(None, map(_type, several[:8]))) if isinstance(several, list) else ""
+    return " | ".join(filter(None, map(_describe_type, several[:8]))) if isinstance(several, list) else ""

@@ -1,4 +1,4 @@
-"""The treemap's tiles: two levels of the tree by one measure, and the table that says the same in rows."""
+"""The treemap's tiles: two levels of the tree by one measure, and the table with the same in rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
 from webapp.taxonomy.models import Node, NodeCounts
-from webapp.taxonomy.queries import with_counts
+from webapp.taxonomy.queries import nodes_with_counts
 from webapp.templatetags.show import HIDDEN
 
 MEASURES = {
@@ -36,7 +36,7 @@ TAG = re.compile(r"</?[A-Za-z!][^<>]*>?")
 
 @dataclass(frozen=True)
 class Column:
-    """A head of the table: what a click on it sorts by, and how the table is sorted by it now, if it is."""
+    """A head of the table: the order that a click on it requests, and the table's order by it now, if any."""
 
     name: str
     turned: str
@@ -49,8 +49,8 @@ class Column:
         return words.get(self.name, self.name.capitalize())
 
 
-def columns(sort: str) -> list[Column]:
-    """The columns of a table that is sorted by `sort`. One that it is sorted by already turns round."""
+def build_columns(sort: str) -> list[Column]:
+    """Return the columns of a table that is sorted by `sort`. A click on that column reverses the order."""
     headings = []
     for name in SORTS:
         if sort.lstrip("-") != name:
@@ -81,7 +81,7 @@ class Tile:
 
     @property
     def band(self) -> str:
-        """Which of `BANDS` its pass rate is in."""
+        """The band of `BANDS` that its pass rate is in."""
         rate = self.counts.pass_rate
         if rate is None:
             return "none"
@@ -90,48 +90,50 @@ class Tile:
 
 @dataclass(frozen=True)
 class Map:
-    """`left_out`: inner labels that are too many to be drawn, and so stand in neither map nor table."""
+    """The tiles of a map. `left_out`: inner labels that are too many to be drawn, and so are in neither map nor
+    table."""
 
     tiles: list[Tile]
     measure: str
     left_out: int = 0
 
 
-def tiles(root: Node | None, measure: str) -> Map:
-    """The largest labels below `root` and the largest below those, in two queries. Labels of nothing are left out."""
+def load_tiles(root: Node | None, measure: str) -> Map:
+    """Return the largest labels below `root` and the largest below those, in two queries. Labels of nothing are left
+    out."""
     column = f"counts__{measure}"
-    outer = with_counts().filter(parent=root, **{f"{column}__gt": 0}).order_by(f"-{column}", "path")
+    outer = nodes_with_counts().filter(parent=root, **{f"{column}__gt": 0}).order_by(f"-{column}", "path")
     all_tiles = [Tile(node, None, getattr(node.counts, measure)) for node in outer[:OUTER_UP_TO]]
     around = {tile.node.pk: tile.node for tile in all_tiles}
     ranked = Window(RowNumber(), partition_by=F("parent"), order_by=[F(column).desc(), F("path").asc()])
-    inner = with_counts().filter(parent__in=around, **{f"{column}__gt": 0}).annotate(rank=ranked)
+    inner = nodes_with_counts().filter(parent__in=around, **{f"{column}__gt": 0}).annotate(rank=ranked)
     rows = list(inner.filter(rank__lte=INNER_UP_TO).order_by("parent_id", "rank"))
     all_tiles += [Tile(node, around[node.parent_id or 0], getattr(node.counts, measure)) for node in rows]
     all_inner = sum(node.counts.children for node in around.values())
     return Map(all_tiles, measure, max(0, all_inner - len(rows)))
 
 
-def default_measure(totals: dict[str, int]) -> str:
-    """Themes where there are some: they are many long before environments are."""
+def choose_default_measure(totals: dict[str, int]) -> str:
+    """Return themes if there are some: they are many long before environments are."""
     return next((name for name in MEASURES if totals.get(name)), "themes")
 
 
-def ordered(rows: list[Tile], sort: str) -> list[Tile]:
-    """The rows by one column, `-` for downwards; what has no pass rate stands last both ways."""
+def sort_tiles(rows: list[Tile], sort: str) -> list[Tile]:
+    """Sort the rows by one column, `-` for downwards; tiles without a pass rate come last both ways."""
     name, downwards = sort.lstrip("-"), sort.startswith("-")
     if name == "name":
         return sorted(rows, key=lambda tile: tile.node.path.rpartition("\u203a")[2].strip(), reverse=downwards)
 
-    def key(tile: Tile) -> tuple[bool, float]:
+    def build_sort_key(tile: Tile) -> tuple[bool, float]:
         value = getattr(tile.counts, name)
         return value is None, -(value or 0) if downwards else (value or 0)
 
-    return sorted(rows, key=key)
+    return sorted(rows, key=build_sort_key)
 
 
-def drawn_label(name: str, width: int = LABEL) -> str:
-    """A label as plotly draws it, in lines of `width`: it reads a subset of HTML and entities, so none of the name's
-    own is left, and line breaks are the only markup."""
+def format_drawn_label(name: str, width: int = LABEL) -> str:
+    """Return a label as plotly draws it, in lines of `width`: it reads a subset of HTML and entities, so none of the
+    name's own is left, and line breaks are the only markup."""
     text = HIDDEN.sub(" ", TAG.sub(" ", name)).replace("<", "\u2039").replace(">", "\u203a")
     text = " ".join(text.split()) or "(no name)"
     lines = wrap(text if len(text) <= LABEL else text[: LABEL - 1] + "…", width, break_long_words=False)

@@ -1,7 +1,7 @@
-"""The treemap as a drawing: tiles with places that are worked out here, so that the browser only has to show them.
+"""The treemap as a drawing: the places of tiles are computed here, so that the browser only has to show them.
 
-Places across are shares of the drawing's width, places down are pixels: the drawing is as wide as the page has room
-for and always equally high.
+Places across are shares of the drawing's width, places down are pixels: the drawing is as wide as the page has room for
+and always equally high.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class Drawn:
 
     @property
     def lines(self) -> int:
-        """How many lines of the name fit above its numbers; 0 if both share one line."""
+        """Lines of the name that fit above its numbers; 0 if both share one line."""
         return 0 if self.kind == "outer" else max(0, min(MOST_LINES, int((self.box.height - 8) // LINE) - 1))
 
 
-def squarified(values: Sequence[float], box: Box) -> list[Box]:
+def squarify_boxes(values: Sequence[float], box: Box) -> list[Box]:
     """Split a box into boxes with areas in proportion to `values` (largest first), each as square as possible.
 
     The algorithm is that of Bruls, Huizing and van Wijk (2000).
@@ -88,24 +88,26 @@ def squarified(values: Sequence[float], box: Box) -> list[Box]:
     while start < len(areas):
         side = min(box.width, box.height)
         end = start + 1
-        while end < len(areas) and _worst(areas[start : end + 1], side) <= _worst(areas[start:end], side):
+        while end < len(areas) and _compute_worst_ratio(areas[start : end + 1], side) <= _compute_worst_ratio(
+            areas[start:end], side
+        ):
             end += 1
-        row, box = _row(areas[start:end], box)
+        row, box = _lay_out_row(areas[start:end], box)
         boxes += row
         start = end
     return boxes
 
 
-def _worst(areas: Sequence[float], side: float) -> float:
-    """The greatest ratio of the sides of the boxes in a row along a side."""
+def _compute_worst_ratio(areas: Sequence[float], side: float) -> float:
+    """Return the greatest ratio of the sides of the boxes in a row along a side."""
     total = sum(areas)
     if side <= 0 or total <= 0 or min(areas) <= 0:
         return float("inf")
     return max(side * side * max(areas) / total**2, total**2 / (side * side * min(areas)))
 
 
-def _row(areas: Sequence[float], box: Box) -> tuple[list[Box], Box]:
-    """The boxes of a row along the shorter side, and the box that is left."""
+def _lay_out_row(areas: Sequence[float], box: Box) -> tuple[list[Box], Box]:
+    """Return the boxes of a row along the shorter side, and the box that is left."""
     total = sum(areas)
     boxes = []
     if box.width >= box.height:
@@ -123,8 +125,8 @@ def _row(areas: Sequence[float], box: Box) -> tuple[list[Box], Box]:
     return boxes, Box(box.left, box.top + depth, box.width, max(0.0, box.height - depth))
 
 
-def draw(tile_map: Map, root: Node | None, canvas: tuple[float, float], levels: int = 2) -> list[Drawn]:
-    """The tiles of a map in their places; with one level, the outer ones alone."""
+def draw_tiles(tile_map: Map, root: Node | None, canvas: tuple[float, float], levels: int = 2) -> list[Drawn]:
+    """Return the tiles of a map in their places; with one level, the outer ones alone."""
     inner: dict[int, list[Tile]] = {}
     for tile in tile_map.tiles:
         if tile.parent is not None and levels > 1:
@@ -138,8 +140,8 @@ def draw(tile_map: Map, root: Node | None, canvas: tuple[float, float], levels: 
         room = Box(box.left + EDGE, box.top + HEAD, box.width - 2 * EDGE, box.height - HEAD - EDGE)
         deeper, remainder = drawing.place(below, room, tile.node, tile.value)
         drawing.add("outer" if deeper else "inner", tile, box)
-        for one, place in deeper:
-            drawing.add("inner", one, place)
+        for inner_tile, place in deeper:
+            drawing.add("inner", inner_tile, place)
         drawing.drawn += remainder if deeper else []
     return drawing.drawn + rest
 
@@ -153,39 +155,41 @@ class Drawing:
         self.drawn: list[Drawn] = []
 
     def add(self, kind: str, tile: Tile, box: Box) -> None:
-        url = label_url(tile.node, self.measure)
+        url = build_label_url(tile.node, self.measure)
         rate = tile.counts.pass_rate
         self.drawn.append(Drawn(kind, tile.node.name, tile.value, rate, tile.band, url, box, self.canvas))
 
     def place(
         self, tiles: list[Tile], box: Box, parent: Node | None, whole: int
     ) -> tuple[list[tuple[Tile, Box]], list[Drawn]]:
-        """The tiles that can be read, with their boxes, and one tile for what else `parent` counts, if it counts more.
+        """Return the tiles that can be read, with their boxes, and one tile for what else `parent` counts, if it counts
+        more.
 
         That one is a strip below the others, whatever it counts: in proportion it would often be the largest of all.
         Without a readable tile both are empty.
         """
-        shown = list(tiles)
+        shown_tiles = list(tiles)
         total = max(whole, sum(tile.value for tile in tiles))
-        while shown:
-            left = total - sum(tile.value for tile in shown)
-            strip = min(REST, box.height) if left else 0.0
+        while shown_tiles:
+            remaining = total - sum(tile.value for tile in shown_tiles)
+            strip = min(REST, box.height) if remaining else 0.0
             room = Box(box.left, box.top, box.width, box.height - strip)
-            boxes = squarified([tile.value for tile in shown], room)
+            boxes = squarify_boxes([tile.value for tile in shown_tiles], room)
             small = next((at for at, one in enumerate(boxes) if is_too_small(one)), None)
             if small is None:
                 below = Box(box.left, box.top + room.height, box.width, strip)
-                rest = [self._rest(len(tiles) - len(shown), left, below, parent)] if left else []
-                return list(zip(shown, boxes, strict=True)), rest
-            shown = shown[:small]
+                rest = [self._rest(len(tiles) - len(shown_tiles), remaining, below, parent)] if remaining else []
+                return list(zip(shown_tiles, boxes, strict=True)), rest
+            shown_tiles = shown_tiles[:small]
         return [], []
 
     def _rest(self, fewer: int, left: int, box: Box, parent: Node | None) -> Drawn:
-        """One tile for smaller labels and for what hangs on no deeper label; it leads to where they are shown."""
+        """Return one tile for smaller labels and for what hangs on no deeper label; it leads to the page that shows
+        them."""
         name = f"{fewer:,} smaller label{'' if fewer == 1 else 's'}" if fewer else "On no deeper label"
         url = "#twin"
         if parent is not None:
-            url = label_url(parent, self.measure) if fewer else parent.get_absolute_url()
+            url = build_label_url(parent, self.measure) if fewer else parent.get_absolute_url()
         return Drawn("rest", name, left, None, "none", url, box, self.canvas)
 
 
@@ -193,19 +197,19 @@ def is_too_small(box: Box) -> bool:
     return box.width < LEAST_WIDTH or box.height < LEAST_HEIGHT or box.width * box.height < LEAST_AREA
 
 
-def label_url(node: Node, measure: str) -> str:
-    """Where a tile leads: the treemap of its label, or the label's page if it has no label below it."""
+def build_label_url(node: Node, measure: str) -> str:
+    """Return the URL of a tile: the treemap of its label, or the label's page if it has no label below it."""
     if node.counts.children:
         return f"{reverse('taxonomy:map')}?node={node.pk}&size={measure}"
     return node.get_absolute_url()
 
 
-def drawings(tile_map: Map, root: Node | None) -> dict[str, object]:
-    """What the page's drawing shows: both levels for wide pages, the outer one for narrow ones."""
+def build_drawings(tile_map: Map, root: Node | None) -> dict[str, object]:
+    """Return the context of the page's drawing: both levels for wide pages, the outer one for narrow ones."""
     return {
-        "wide": draw(tile_map, root, WIDE),
+        "wide": draw_tiles(tile_map, root, WIDE),
         "wide_height": int(WIDE[1]),
-        "narrow": draw(tile_map, root, NARROW, levels=1),
+        "narrow": draw_tiles(tile_map, root, NARROW, levels=1),
         "narrow_height": int(NARROW[1]),
         "measure": MEASURES[tile_map.measure],
     }

@@ -1,4 +1,4 @@
-"""Filters for showing text that nobody trusts, and numbers that people compare."""
+"""Filters for untrusted text, and for numbers that users compare."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def escaped_name(match: re.Match[str]) -> str:
 
 
 def reveal(html: str) -> SafeString:
-    """HTML whose text holds no hidden character: each becomes a marked escape."""
+    """Return HTML whose text holds no hidden character: each becomes a marked escape."""
     return mark_safe(HIDDEN.sub(lambda match: f'<span class="ctl">{escaped_name(match)}</span>', html))
 
 
@@ -61,24 +61,24 @@ def visible(text: Any) -> SafeString:
 
 @register.filter
 def plain(text: Any) -> str:
-    """The same without markup, for titles and attributes (autoescape still applies)."""
+    """Return the same without markup, for titles and attributes (autoescape still applies)."""
     return HIDDEN.sub(escaped_name, "" if text is None else str(text))
 
 
 @register.filter
 def join_texts(texts: Iterable[Any], separator: str) -> str:
-    """Texts in a row, for the filters above to escape: Django's `join` has escaped them already."""
+    """Join texts, for the filters above to escape: Django's `join` has escaped them already."""
     return separator.join(map(str, texts))
 
 
 @register.filter
 def shown(text: Any, limit: int) -> SafeString:
-    """Text without markup, cut to `limit` characters: for lists, and for titles and attributes."""
+    """Return text without markup, cut to `limit` characters: for lists, and for titles and attributes."""
     return conditional_escape(cut(plain(text), limit))
 
 
 def cut(text: str, limit: int) -> str:
-    """The first `limit` characters; the last of them is an ellipsis where there were more."""
+    """Return the first `limit` characters; the last of them is an ellipsis if there were more."""
     if not text.isascii():
         return Truncator(text).chars(limit)
     # Nothing combines here, so that each character takes a place: `Truncator` would look at every one.
@@ -87,7 +87,7 @@ def cut(text: str, limit: int) -> str:
 
 @register.filter
 def marked(text: Any, words: Any) -> SafeString:
-    """Text that is escaped already, with the words (in capitals) marked where they stand."""
+    """Return text that is escaped already, with the words (in any case) marked."""
     found = conditional_escape(text)
     wanted = [re.escape(escape(word)) for word in words if word]
     if not wanted:
@@ -97,7 +97,7 @@ def marked(text: Any, words: Any) -> SafeString:
 
 
 def _marked(pieces: list[str | None]) -> Iterator[str]:
-    """Of three pieces the second is a word that was found, the third an entity, which stands as it is."""
+    """Yield the pieces of a split: of three the second is a matched word, the third an entity, which stays as it is."""
     for number, piece in enumerate(pieces):
         if piece is not None:
             yield f"<mark>{piece}</mark>" if number % 3 == 1 else piece
@@ -112,14 +112,14 @@ def highlighted(text: str, language: str) -> SafeString:
 
 
 def code_lines(text: str, language: str) -> list[SafeString]:
-    """Highlighted source, a line at a time: every line closes the marks that it opens."""
+    """Return highlighted source, a line at a time: every line closes the marks that it opens."""
     body = highlighted(text[:SHOWN_UP_TO], language)
     return [mark_safe(line) for line in body.removesuffix("\n").split("\n")]
 
 
 @register.filter
 def code(text: Any, language: str = "python") -> SafeString:
-    """A focusable, bounded, highlighted block of source."""
+    """Return a focusable, bounded, highlighted block of source."""
     text = "" if text is None else str(text)
     body = highlighted(text[:SHOWN_UP_TO], language if language in LEXERS else "text")
     block = format_html('<pre class="code" tabindex="0">{}</pre>', body)
@@ -131,7 +131,7 @@ def code(text: Any, language: str = "python") -> SafeString:
 
 @register.filter
 def pretty_json(value: Any, limit: int = 20_000) -> SafeString:
-    """JSON with line ends, highlighted; what is longer than `limit` characters folds behind "show all"."""
+    """Return JSON with line ends, highlighted; text longer than `limit` characters folds behind "show all"."""
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
     if len(text) <= limit:
         return code(text, "json")
@@ -145,14 +145,14 @@ def pretty_json(value: Any, limit: int = 20_000) -> SafeString:
 
 @register.filter
 def inline_json(value: Any, limit: int = 300) -> str:
-    """A value on one line: text as it is, the rest as JSON; cut at `limit` characters."""
+    """Return a value on one line: text as it is, the rest as JSON; cut at `limit` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 @register.filter
 def fold(text: Any, limit: int = 400) -> SafeString:
-    """Text as it is up to `limit` characters; longer text opens with "show all"."""
+    """Return text as it is up to `limit` characters; longer text opens with "show all"."""
     text = "" if text is None else str(text)
     if len(text) <= limit:
         return format_html('<span class="pre">{}</span>', visible(text))
@@ -168,10 +168,13 @@ def fold(text: Any, limit: int = 400) -> SafeString:
 
 @register.filter
 def number(value: Any) -> str:
-    """1234567 as 1,234,567; floats with three decimals at most, those near 0 with three digits (2e-06)."""
+    """Format 1234567 as 1,234,567; floats with three decimals at most, from 1,000 on with none, near 0 with three
+    digits (2e-06)."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, float):
+        if abs(value) >= 1_000:
+            return f"{value:,.0f}"
         near = 0 < abs(value) < 0.01
         return f"{value:.3g}" if near else f"{value + 0.0:,.3f}".rstrip("0").rstrip(".")
     return f"{int(value):,}"
@@ -179,7 +182,7 @@ def number(value: Any) -> str:
 
 @register.filter
 def counted(value: Any, word: str) -> str:
-    """A number with its word, in the plural unless it is one: "1 item", "2 items", "1,000 replies"."""
+    """Return a number with its word, in the plural unless it is one: "1 item", "2 items", "1,000 replies"."""
     if value == 1:
         return f"1 {word}"
     many = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
@@ -188,7 +191,7 @@ def counted(value: Any, word: str) -> str:
 
 @register.filter
 def money(value: Any) -> str:
-    """An amount with as many decimals as tell it from nothing; None is a price that nobody knows."""
+    """Return an amount with as many decimals as distinguish it from 0; None is an unknown price."""
     if value is None or value == "":
         return "unpriced"
     amount = float(value)
@@ -198,13 +201,13 @@ def money(value: Any) -> str:
 
 @register.filter
 def percent(value: Any) -> str:
-    """A share from 0 to 1 as a percentage with one decimal, which is dropped when it is 0."""
+    """Return a share from 0 to 1 as a percentage with one decimal, which is dropped when it is 0."""
     return NOTHING if value is None or value == "" else f"{float(value) * 100:.1f}".removesuffix(".0") + " %"
 
 
 @register.filter
 def memory(value: Any) -> str:
-    """Bytes of a machine's memory, in the unit that GPUs are told in: 97 GiB, 3.5 GiB, 40 MiB."""
+    """Return bytes of a machine's memory, in the unit of GPU memory: 97 GiB, 3.5 GiB, 40 MiB."""
     if not isinstance(value, int | float):
         return NOTHING
     gib = value / 2**30
@@ -213,7 +216,7 @@ def memory(value: Any) -> str:
 
 @register.filter
 def duration(value: Any) -> str:
-    """A timedelta or seconds, in the two units a person would say."""
+    """Return a timedelta or seconds, in the two largest units."""
     if value is None or value == "":
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
@@ -233,13 +236,13 @@ def duration(value: Any) -> str:
 
 @register.filter
 def duration_us(value: Any) -> str:
-    """Microseconds as a duration."""
+    """Return microseconds as a duration."""
     return NOTHING if value is None or value == "" else duration(float(value) / 1e6)
 
 
 @register.filter
 def ago(moment: datetime | None) -> str:
-    """How long ago, as a <time> whose title is the exact moment."""
+    """Return how long ago a moment was, as a <time> whose title is the exact moment."""
     if moment is None:
         return NOTHING
     seconds = (timezone.now() - moment).total_seconds()
@@ -267,13 +270,13 @@ def write_attributes(attributes: dict[str, Any]) -> SafeString:
 
 @register.filter
 def pairs(value: Any) -> list[tuple[Any, Any]]:
-    """Keys and values of a dict: `{{ value.items }}` would be the value of a key of that name, where it has one."""
+    """Return keys and values of a dict: `{{ value.items }}` would be the value of a key of that name, if it has one."""
     return list(value.items()) if isinstance(value, dict) else []
 
 
 @register.filter
 def spoken(name: Any) -> str:
-    """A slug as words: `red_audit` as `red audit`."""
+    """Return a slug as words: `red_audit` as `red audit`."""
     return str(name or "").replace("_", " ")
 
 
@@ -284,7 +287,7 @@ def short_hash(value: Any) -> str:
 
 @register.simple_tag
 def tag(family: str, value: Any, title: str = "") -> SafeString:
-    """Icon and word for an outcome, severity, tool kind, job state, replay state or mark of a check."""
+    """Return icon and word for an outcome, severity, tool kind, job state, replay state or mark of a check."""
     value = "" if value is None else str(value)
     icon, word, tone = TAGS.get(family, {}).get(value, ("○", plain(value) or "unknown", ""))
     return badge(icon, word, tone, title)
@@ -293,13 +296,13 @@ def tag(family: str, value: Any, title: str = "") -> SafeString:
 @register.simple_tag
 @lru_cache(maxsize=1024, typed=True)
 def badge(icon: str, word: str, tone: str = "", title: str = "") -> SafeString:
-    """An icon and a word of a template's own, in the look of `tag`. A list has a hundred, of few kinds."""
+    """Return an icon and a word of a template's own, in the look of `tag`. A list has a hundred, of few kinds."""
     return render_to_string("parts/tag.html", {"icon": icon, "word": word, "tone": tone, "title": title})
 
 
 @lru_cache(maxsize=256)
 def _address_of(name: str, numbers: int) -> str:
-    """The addresses of a URL name as a format, with a field for each of the numbers in them."""
+    """Return the addresses of a URL name as a format, with a field for each of the numbers in them."""
     samples = [SAMPLE_KEY + place for place in range(numbers)]
     address = reverse(name, args=samples).replace("{", "{{").replace("}", "}}")
     for sample in samples:
@@ -309,20 +312,20 @@ def _address_of(name: str, numbers: int) -> str:
 
 @register.simple_tag
 def row_url(name: str, *numbers: int) -> str:
-    """The address of a row's page: what `url` gives, which takes long where a list asks it for each row."""
+    """Return the address of a row's page, as `url` does, which is slow if a list calls it for each row."""
     return _address_of(name, len(numbers)).format(*numbers)
 
 
 @register.simple_block_tag
 def empty_state(content: str, title: str, to: str = "", action: str = "") -> str:
-    """What stands in place of an empty list: a title, why it is empty, and a link to the URL name `to`."""
+    """Return the replacement for an empty list: a title, why it is empty, and a link to the URL name `to`."""
     context = {"title": title, "why": content, "url": reverse(to) if to else "", "action": action}
     return render_to_string("parts/empty.html", context)
 
 
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
-    """This page's query string with `changes`; paging cursors are dropped, None removes a key."""
+    """Return this page's query string with `changes`; paging cursors are dropped, None removes a key."""
     parameters = dict(context["request"].GET.lists())
     for key in ("after", "before"):
         parameters.pop(key, None)

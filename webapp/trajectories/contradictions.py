@@ -1,4 +1,4 @@
-"""Checks of a run that said one thing when it was scored and another in its matrix, or in another score."""
+"""Checks of a run whose verdict at scoring differs from that in its matrix, or in another score."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ MOST_SCORES = 50
 
 @dataclass(frozen=True)
 class Contradiction:
-    """One check that is nondeterministic as far as a run shows. `number` is 1-based; `scored` is what a score says."""
+    """One check that is nondeterministic as far as a run shows. `number` is 1-based; `scored` is the verdict of a
+    score."""
 
     number: int
     score: int
@@ -26,7 +27,7 @@ class Contradiction:
 
     @property
     def sentence(self) -> str:
-        """For people; the same on pages and over the API."""
+        """The sentence for people; the same on pages and over the API."""
         if self.executions:
             return (
                 f"Check {self.number} {'passed' if self.scored else 'failed'} when the calls were executed again and "
@@ -39,42 +40,48 @@ class Contradiction:
         )
 
 
-def contradictions(trajectory: Trajectory, scores: Sequence[Score] | None = None) -> list[Contradiction]:
-    """By check the newest score that disagrees with the matrix' last column or with an older score of the same checks.
+def find_contradictions(trajectory: Trajectory, scores: Sequence[Score] | None = None) -> list[Contradiction]:
+    """Return by check the newest score that disagrees with the matrix' last column or with an older score of the same
+    checks.
 
-    Only scores of the run's own revision are compared; what was not evaluated says nothing.
+    Only scores of the run's own revision are compared; verdicts that were not evaluated are ignored.
     """
     if trajectory.revision is None:
         return []
-    wanted = trajectory.revision.verifier_hash
+    verifier_hash = trajectory.revision.verifier_hash
     if scores is None:
-        scores = list(trajectory.scores.filter(verifier_hash=wanted).order_by("-id")[:MOST_SCORES])
-    told = [(score, _words(score.verdicts)) for score in scores if score.verifier_hash == wanted and score.verdicts]
-    last = last_column(trajectory)
-    again = _executed_again(trajectory, scores)
-    found: dict[int, Contradiction] = {}
-    for place, (score, words) in enumerate(told):
+        scores = list(trajectory.scores.filter(verifier_hash=verifier_hash).order_by("-id")[:MOST_SCORES])
+    judged_scores = [
+        (score, _read_verdicts(score.verdicts))
+        for score in scores
+        if score.verifier_hash == verifier_hash and score.verdicts
+    ]
+    last = read_last_column(trajectory)
+    again = _find_reexecuted_scores(trajectory, scores)
+    by_check: dict[int, Contradiction] = {}
+    for place, (score, words) in enumerate(judged_scores):
         others = [("in the matrix at the last step", last, score.pk in again)]
         others += [
             (f"in score {older.pk} of the same run", said, (score.pk in again) != (older.pk in again))
-            for older, said in told[place + 1 :]
+            for older, said in judged_scores[place + 1 :]
         ]
-        for other, said, executions in others:
-            for position, (mine, theirs) in enumerate(zip(words, said, strict=False)):
+        for other, other_verdicts, executions in others:
+            for position, (mine, theirs) in enumerate(zip(words, other_verdicts, strict=False)):
                 if mine is not None and theirs is not None and mine != theirs:
-                    found.setdefault(position, Contradiction(position + 1, score.pk, mine, other, executions))
-    return [found[position] for position in sorted(found)]
+                    by_check.setdefault(position, Contradiction(position + 1, score.pk, mine, other, executions))
+    return [by_check[position] for position in sorted(by_check)]
 
 
-def _executed_again(trajectory: Trajectory, scores: Sequence[Score]) -> set[int]:
-    """The scores of a second execution that came out otherwise than the attempt made here."""
+def _find_reexecuted_scores(trajectory: Trajectory, scores: Sequence[Score]) -> set[int]:
+    """Return the scores of a second execution that diverged from the attempt made here."""
     if trajectory.replay != ReplayState.DIVERGED or all(score.source != "rollout" for score in scores):
         return set()
     return {score.pk for score in scores if score.source == "replay"}
 
 
-def last_column(trajectory: Trajectory) -> list[bool | None]:
-    """By check whether it passes at the run's end by the matrix, None where that is not known; empty without one."""
+def read_last_column(trajectory: Trajectory) -> list[bool | None]:
+    """Return for each check whether it passes at the run's end by the matrix, None if that is unknown; empty without a
+    matrix."""
     matrix = trajectory.matrix if is_fresh(trajectory) else None
     if matrix is None:
         return []
@@ -84,8 +91,8 @@ def last_column(trajectory: Trajectory) -> list[bool | None]:
     return [None if position in missing else cell == PASSED for position, cell in enumerate(cells)]
 
 
-def _words(verdicts: Sequence[dict[str, Any]]) -> list[bool | None]:
-    """By check whether it passed; None where nobody knows."""
+def _read_verdicts(verdicts: Sequence[dict[str, Any]]) -> list[bool | None]:
+    """Return for each check whether it passed; None if that is unknown."""
     return [
         None if str(verdict.get("error", "")).startswith(UNKNOWN) else bool(verdict.get("passed"))
         for verdict in verdicts

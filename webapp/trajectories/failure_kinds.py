@@ -1,4 +1,4 @@
-"""The main reason for which a verifier called an attempt failed, as one word that lists filter by."""
+"""The main reason for the failure of an attempt, as one word that lists filter by."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def name_failure(
     """
     if reward >= SOLVED_AT:
         return ""
-    found = {"outside"} if outside else set()
+    kinds = {"outside"} if outside else set()
     for number, verdict in enumerate(verdicts):
         if not verdict.get("passed"):
-            found.add(_name_verdict(verdict, marks[number] if number < len(marks) else ""))
-    return next((kind for kind in FAILURES if kind in found), "")
+            kinds.add(_name_verdict(verdict, marks[number] if number < len(marks) else ""))
+    return next((kind for kind in FAILURES if kind in kinds), "")
 
 
 def is_criterion(verdict: Mapping[str, Any]) -> bool:
-    """Return whether a stored verdict is of a rubric's criterion: those of checks, which have a mark, give no reason
-    but that on a golden state."""
+    """Return whether a stored verdict is of a rubric's criterion: verdicts of checks, which have a mark, have no
+    reason, except that on a golden state."""
     return bool(verdict.get("reason") or verdict.get("quote"))
 
 

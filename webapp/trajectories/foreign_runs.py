@@ -1,4 +1,4 @@
-"""Trajectories without an environment: read of files in ATIF, stored to be read and searched, never executed."""
+"""Trajectories without an environment: read from ATIF files, stored for reading and search, never executed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from synthesis.formats.atif_reader import MOST_BYTES, records_in, run
+from synthesis.formats.atif_reader import MOST_BYTES, read_atif_records, read_atif_run
 from synthesis.formats.files import Entry, UnreadableFile
 from synthesis.formats.records import ForeignRun, ForeignStep
-from synthesis.formats.values import clean
-from synthesis.parser import ReadLimits, read_apart
+from synthesis.formats.values import clean_text
+from synthesis.parser import ReadLimits, read_in_process
 from webapp.content_store import content_hash
-from webapp.scenarios.importer import Progress, guarded
+from webapp.scenarios.importer import Progress, run_guarded
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.text_search.text_rows import write_text
 
@@ -38,55 +38,59 @@ def import_foreign_runs(
     others: list[Entry] | None = None,
 ) -> dict[str, Any]:
     """Store the trajectories of a file's bytes. `progress` is called before each and may raise to stop. `others` gets
-    the records that this site exports beside them; without it they are failures.
+    the records in this site's own export format; without it they are failures.
 
-    The file is read in a process of its own; what of it is no trajectory is listed, and the rest goes in. Raises
-    UnreadableFile, TooCostly, InfrastructureError.
+    The file is read in a process of its own; entries that are no trajectory are listed as failures, and the rest is
+    stored. Raises UnreadableFile, TooCostly, InfrastructureError.
     """
     tally: dict[str, Any] = {"created": 0, "unchanged": 0, "failed": []}
     arguments = {"name": name, "limit": limit}
     read = 0
-    for item in read_apart(f"{records_in.__module__}:{records_in.__name__}", io.BytesIO(content), arguments, LIMITS):
+    for item in read_in_process(
+        f"{read_atif_records.__module__}:{read_atif_records.__name__}", io.BytesIO(content), arguments, LIMITS
+    ):
         progress(read, read + 1, f"Trajectory {item['place']}")
         read += 1
         if "other" in item and others is not None:
             others.append(Entry(item["place"], item["other"]))
             continue
         if "other" in item:
-            _fail(tally, f"{item['place']}.schema_version", "missing: this is no ATIF trajectory")
+            _add_failure(tally, f"{item['place']}.schema_version", "missing: this is no ATIF trajectory")
             continue
         if "reason" in item:
-            _fail(tally, item["at"], item["reason"])
+            _add_failure(tally, item["at"], item["reason"])
             continue
 
-        def action(item: dict[str, Any] = item) -> None:
-            tally["created" if _save(run(Entry(item["place"], item["record"])), source) else "unchanged"] += 1
+        def save_record(item: dict[str, Any] = item) -> None:
+            tally[
+                "created" if _save_if_new(read_atif_run(Entry(item["place"], item["record"])), source) else "unchanged"
+            ] += 1
 
-        failure = guarded(item["place"], action)
+        failure = run_guarded(item["place"], save_record)
         if failure:
-            _fail(tally, failure.place, failure.reason)
+            _add_failure(tally, failure.place, failure.reason)
     if not read:
         raise UnreadableFile(f"{name}: no trajectory: the list in it is empty. Nothing was imported.")
     progress(read, read, "")
     return tally
 
 
-def _fail(tally: dict[str, Any], place: str, reason: str) -> None:
+def _add_failure(tally: dict[str, Any], place: str, reason: str) -> None:
     failed = tally["failed"]
     if len(failed) < MOST_FAILED:
-        failed.append({"place": clean(place), "reason": clean(reason)})
+        failed.append({"place": clean_text(place), "reason": clean_text(reason)})
         return
     tally["more_failed"] = tally.get("more_failed", 0) + 1
 
 
-def _save(record: ForeignRun, source: str) -> bool:
-    """Whether it is new: one whose record is stored already is left alone."""
+def _save_if_new(record: ForeignRun, source: str) -> bool:
+    """Store a record and return whether it is new; one that is stored already is left alone."""
     digest = content_hash([source, json.dumps(record.raw, sort_keys=True)])
     if Trajectory.objects.filter(content_hash=digest).exists():
         return False
     try:
-        _write(record, source, digest)
-    except IntegrityError:
+        _create_rows(record, source, digest)
+    except IntegrityError:  # a concurrent import may have stored the same record
         if Trajectory.objects.filter(content_hash=digest).exists():
             return False
         raise
@@ -94,12 +98,12 @@ def _save(record: ForeignRun, source: str) -> bool:
 
 
 @transaction.atomic
-def _write(record: ForeignRun, source: str, digest: str) -> None:
-    asked = "\n".join(step.content for step in record.steps if step.kind == "user")
+def _create_rows(record: ForeignRun, source: str, digest: str) -> None:
+    user_text = "\n".join(step.content for step in record.steps if step.kind == "user")
     names = (record.title, record.policy, str(record.about.get("agent", "")), str(record.about.get("session_id", "")))
     row = Trajectory.objects.create(
         title=record.title,
-        words="\n".join((*names, asked[:SEARCHED])),
+        words="\n".join((*names, user_text[:SEARCHED])),
         source=source,
         content_hash=digest,
         policy=record.policy,
@@ -111,12 +115,12 @@ def _write(record: ForeignRun, source: str, digest: str) -> None:
         provenance=record.about,
         record=record.raw,
     )
-    steps = (_step(row, index, step) for index, step in enumerate(record.steps))
+    steps = (_build_step(row, index, step) for index, step in enumerate(record.steps))
     write_text(row, Step.objects.bulk_create(steps, batch_size=200))
 
 
-def _step(row: Trajectory, index: int, step: ForeignStep) -> Step:
-    """A step, not saved yet. What came of a call is what was recorded: nothing here gave a result."""
+def _build_step(row: Trajectory, index: int, step: ForeignStep) -> Step:
+    """Return a step, not saved yet. The result of a call is the recorded one: nothing was executed here."""
     return Step(
         trajectory=row,
         index=index,

@@ -1,7 +1,7 @@
-"""Replaying a run whose environment made random ids: a recorded id is replaced by the one made this time.
+"""Replay of a run whose environment made random ids: a recorded id is replaced by the one made this time.
 
-Only values that the run itself generated are replaced: absent from the initial state and from everything the
-agent had said in arguments before, and standing at the same place of a result that has another value there now.
+Only values that the run itself generated are replaced: absent from the initial state and from all earlier arguments of
+the agent, and at a place of a result that has another value now.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from synthesis.contracts import CallResult, State
 from synthesis.runtime.encoding import decode_state
-from webapp.trajectories.comparison import UNPARSED, parse, value_of
+from webapp.trajectories.comparison import UNPARSED, decode_value, parse_recorded_value
 
 TOKEN = re.compile(r"[^\s'\"`,;()\[\]{}<>]+")
 SHORTEST_PART = 6
@@ -21,16 +21,16 @@ MAX_PAIRS = 20_000
 
 
 class Aligner:
-    """What has been seen so far, and which recorded value stands for which reproduced one."""
+    """The values seen so far, and the reproduced value of each recorded one."""
 
     def __init__(self, initial: State) -> None:
-        self.known: set[Any] = set(scalars(decode_state(initial)))
+        self.known: set[Any] = set(iterate_scalars(decode_state(initial)))
         self.pairs: dict[Any, Any] = {}
 
     def arguments(self, recorded: dict[str, Any]) -> dict[str, Any]:
-        """The arguments to use now. What the agent said counts as known from here on."""
+        """Return the arguments to use now. The agent's own values count as known from here on."""
         replaced: dict[str, Any] = self._replace(recorded)
-        self.known |= set(scalars(recorded)) - set(self.pairs)
+        self.known |= set(iterate_scalars(recorded)) - set(self.pairs)
         return replaced
 
     def _replace(self, value: Any) -> Any:
@@ -52,22 +52,24 @@ class Aligner:
         """Learn from one observation which generated values differ."""
         if recorded is None or result.error is not None:
             return
-        value = value_of(result)
-        parsed = parse(recorded)
-        pairs = _pairs(recorded, str(value)) if parsed is UNPARSED else _pairs(parsed, value)
+        value = decode_value(result)
+        parsed = parse_recorded_value(recorded)
+        pairs = (
+            _find_differing_pairs(recorded, str(value)) if parsed is UNPARSED else _find_differing_pairs(parsed, value)
+        )
         for count, (old, new) in enumerate(pairs):
             if count > MAX_PAIRS:
                 break
-            if old not in self.known and old not in self.pairs and _generated(old):
+            if old not in self.known and old not in self.pairs and _is_generated(old):
                 self.pairs[old] = new
 
 
-def _generated(value: Any) -> bool:
+def _is_generated(value: Any) -> bool:
     return len(value) > 2 if isinstance(value, str) else abs(value) >= SMALLEST_NUMBER
 
 
-def scalars(value: Any) -> Iterator[Any]:
-    """Every text and whole number in a value, keys included, and the words of texts."""
+def iterate_scalars(value: Any) -> Iterator[Any]:
+    """Yield every text and whole number in a value, keys included, and the words of texts."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -84,8 +86,8 @@ def scalars(value: Any) -> Iterator[Any]:
             yield item
 
 
-def _pairs(old: Any, new: Any) -> Iterator[tuple[Any, Any]]:
-    """Values that stand at the same place and differ: texts, words of texts, whole numbers and keys."""
+def _find_differing_pairs(old: Any, new: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield values at the same place that differ: texts, words of texts, whole numbers and keys."""
     stack = [(old, new)]
     while stack:
         before, after = stack.pop()
@@ -95,12 +97,12 @@ def _pairs(old: Any, new: Any) -> Iterator[tuple[Any, Any]]:
         elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
             stack.extend(zip(before, after, strict=True))
         elif isinstance(before, str) and isinstance(after, str) and before != after:
-            yield from _text_pairs(before, after)
+            yield from _find_text_pairs(before, after)
         elif type(before) is int and type(after) is int and before != after:
             yield before, after
 
 
-def _text_pairs(before: str, after: str) -> Iterator[tuple[str, str]]:
+def _find_text_pairs(before: str, after: str) -> Iterator[tuple[str, str]]:
     first, second = TOKEN.findall(before), TOKEN.findall(after)
     if len(first) == 1 or len(first) != len(second):
         yield before, after

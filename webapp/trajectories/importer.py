@@ -1,4 +1,4 @@
-"""Recorded runs into the database, one at a time, each with its replay."""
+"""Import of recorded runs, one at a time, each with its replay."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import FormatError
-from synthesis.formats.atif_reader import holds_atif
+from synthesis.formats.atif_reader import has_atif_mark
 from synthesis.formats.envscaler_runs import parse_runs
-from synthesis.formats.files import Entry, UnreadableFile, parse_entries, unpack
+from synthesis.formats.files import Entry, UnreadableFile, parse_entries, unpack_content
 from synthesis.formats.records import Failure, RunRecord
 from synthesis.formats.submissions import read_submitted_run
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
 from synthesis.starter import SOURCE as STARTER
-from synthesis.starter import bundled_keys, load
-from synthesis.verifiers.audit_report import full
+from synthesis.starter import list_bundled_keys, load_bundle
+from synthesis.verifiers.audit_report import is_full_reward
 from webapp.environments.models import Environment
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import leave_out_human_work
-from webapp.scenarios.importer import Progress, choose_source, guarded
+from webapp.scenarios.importer import Progress, choose_source, run_guarded
 from webapp.scenarios.models import Task
-from webapp.scenarios.references import reference_of, save_reference
+from webapp.scenarios.references import find_reference, save_reference
 from webapp.scenarios.starter_set import load_starter
 from webapp.trajectories.foreign_runs import import_foreign_runs
-from webapp.trajectories.matrix import small_matrix
+from webapp.trajectories.matrix import compute_small_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.reproduction import replay
+from webapp.trajectories.reproduction import replay_run
 from webapp.trajectories.rollouts.second_execution import NOW, SEED, VALIDATION
-from webapp.trajectories.services import SOURCE, RunSources, save_run, setting_of
-from webapp.trajectories.transfer.mixed_file import bring_along, sort_records
+from webapp.trajectories.services import SOURCE, RunSources, build_replay_setting, save_run
+from webapp.trajectories.transfer.mixed_file import import_prerequisites, sort_records
 
 
 @dataclass
 class RunTally:
-    """What became of the runs of a file. `reproduced` counts those whose reward came out as recorded."""
+    """Results of the runs of a file. `reproduced` counts those whose reward is as recorded."""
 
     created: int = 0
     unchanged: int = 0
@@ -70,7 +70,7 @@ class RunTally:
         return {name: value for name, value in vars(self).items() if value or name != "brought"}
 
     def fail(self, failure: Failure) -> None:
-        self.failed.append({"place": clean(failure.place), "reason": clean(failure.reason)})
+        self.failed.append({"place": clean_text(failure.place), "reason": clean_text(failure.reason)})
 
 
 def import_file(
@@ -88,7 +88,7 @@ def import_file(
 
     Raises UnreadableFile, TooCostly, InfrastructureError.
     """
-    if not holds_atif(unpack(content, name, limit)):
+    if not has_atif_mark(unpack_content(content, name, limit)):
         entries = parse_entries(content, name, limit=limit)
         if not entries:
             raise UnreadableFile(f"{name}: no records: the list or object in it is empty. Nothing was imported.")
@@ -97,10 +97,10 @@ def import_file(
     foreign = import_foreign_runs(content, name, limit, progress, others=others)
     if not others:
         return foreign
-    told = import_runs(sandbox, others, source, progress, frames=frames, user=user)
-    counts = {part: told[part] + foreign[part] for part in ("created", "unchanged", "failed")}
+    result = import_runs(sandbox, others, source, progress, frames=frames, user=user)
+    counts = {part: result[part] + foreign[part] for part in ("created", "unchanged", "failed")}
     without = {part: foreign[part] for part in ("created", "unchanged", "more_failed") if foreign.get(part)}
-    return told | counts | {"without_environment": without}
+    return result | counts | {"without_environment": without}
 
 
 def import_runs(
@@ -114,31 +114,33 @@ def import_runs(
 ) -> dict[str, Any]:
     """Import and replay runs. `progress` is called before each and may raise to stop.
 
-    With `frames` the shortest run of a task that earns everything becomes its reference, where it has none, and the
+    With `frames` the shortest run of a task that earns the whole reward becomes its reference, if it has none, and the
     task gets the frame that this spans. Raises `SandboxUnavailable`.
     """
     tally, solved = RunTally(), dict[int, RunRecord]()
     file, revisions = sort_records(entries), dict[str, int]()
     if file.environments or file.scenarios:
-        tally.brought, failures, revisions = bring_along(sandbox, file, source, progress)
+        tally.brought, failures, revisions = import_prerequisites(sandbox, file, source, progress)
         for failure in failures:
             tally.fail(failure)
     for done, (place, record) in enumerate(parse_runs(file.runs)):
         progress(done, len(file.runs), f"Run {place}")
-        row = _one_run(sandbox, tally, place, record, source, revisions)
-        if frames and row is not None and isinstance(record, RunRecord) and full(row.reward):
-            known = solved.get(row.attempted_task.pk)
-            solved[row.attempted_task.pk] = record if known is None or len(record.steps) < len(known.steps) else known
+        row = _import_run(sandbox, tally, place, record, source, revisions)
+        if frames and row is not None and isinstance(record, RunRecord) and is_full_reward(row.reward):
+            shortest = solved.get(row.attempted_task.pk)
+            solved[row.attempted_task.pk] = (
+                record if shortest is None or len(record.steps) < len(shortest.steps) else shortest
+            )
     progress(len(file.runs), len(file.runs), "")
     if not frames:
         return tally.report()
     for task, record in solved.items():
-        keep_solved_run(sandbox, Task.objects.get(pk=task), record)
+        store_solved_reference(sandbox, Task.objects.get(pk=task), record)
     framed = frame_tasks(sandbox, leave_out_human_work(list(solved)), user)
     return tally.report() | {"frames": framed.report()}
 
 
-def _one_run(
+def _import_run(
     sandbox: Sandbox,
     tally: RunTally,
     place: str,
@@ -146,51 +148,53 @@ def _one_run(
     source: str,
     revisions: Mapping[str, int],
 ) -> Trajectory | None:
-    """The run's row; None where it failed."""
+    """Import one run and return its row; None if it failed."""
     rows: list[Trajectory] = []
 
-    def action() -> None:
+    def replay_and_save() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
         saved = save_run(sandbox, record, find_sources(sandbox, record, source, revisions), place)
         tally.add(saved.status, saved.row, place)
         rows.append(saved.row)
-        small_matrix(sandbox, saved.row)
+        compute_small_matrix(sandbox, saved.row)
 
-    failure = guarded(place, action)
+    failure = run_guarded(place, replay_and_save)
     if failure:
         tally.fail(failure)
     return rows[0] if rows else None
 
 
 def find_sources(sandbox: Sandbox, record: RunRecord, source: str, revisions: Mapping[str, int]) -> RunSources:
-    """The sources that a run says, as far as it says any and no other than the usual one was chosen."""
+    """Return the sources that a run names, unless another source than the default was chosen for the import."""
     parts = record.parts
-    known = find_source(sandbox, record.environment_key, choose_source(parts.environment_source, source))
+    environment_source = find_source(sandbox, record.environment_key, choose_source(parts.environment_source, source))
     if source != SOURCE:
-        return RunSources(known, known, known, revisions)
-    return RunSources(parts.source or known, known, parts.task_source or known, revisions)
+        return RunSources(environment_source, environment_source, environment_source, revisions)
+    return RunSources(
+        parts.source or environment_source, environment_source, parts.task_source or environment_source, revisions
+    )
 
 
 def find_source(sandbox: Sandbox, key: str, source: str) -> str:
-    """The source under which a run's environment is here: the one that was named, else another one.
+    """Return the source of a run's stored environment: the named one, else the only one that has it.
 
-    A bundled environment that is not here yet comes in first: what this site exports is imported without help.
+    A bundled environment that is not stored yet is loaded first: what this site exports is imported without help.
     """
-    known = set(Environment.objects.filter(key=key).values_list("source", flat=True))
-    if not known and key in bundled_keys():
-        environments, tasks, _ = load()
-        mine = [task for task in tasks if task.environment_key == key]
-        load_starter(sandbox, [record for record in environments if record.key == key], mine)
+    known_sources = set(Environment.objects.filter(key=key).values_list("source", flat=True))
+    if not known_sources and key in list_bundled_keys():
+        environments, tasks, _ = load_bundle()
+        own_tasks = [task for task in tasks if task.environment_key == key]
+        load_starter(sandbox, [record for record in environments if record.key == key], own_tasks)
         return STARTER
-    return source if source in known or len(known) != 1 else known.pop()
+    return source if source in known_sources or len(known_sources) != 1 else known_sources.pop()
 
 
-def keep_solved_run(sandbox: Sandbox, task: Task, record: RunRecord) -> None:
-    """Keep a recorded run as the reference of a task that has none, if it also earns everything as a reference is
-    executed: its arguments validated, with this site's seed and clock."""
+def store_solved_reference(sandbox: Sandbox, task: Task, record: RunRecord) -> None:
+    """Store a recorded run as the reference of a task that has none, if it also earns the whole reward when executed as
+    references are: with validated arguments and this site's seed and clock."""
     revision = task.current
-    if revision is None or reference_of(revision) is not None:
+    if revision is None or find_reference(revision) is not None:
         return
     record = read_submitted_run(record, read_answer_form(revision))
     steps = [
@@ -200,6 +204,6 @@ def keep_solved_run(sandbox: Sandbox, task: Task, record: RunRecord) -> None:
     ]
     calls = tuple(ReferenceCall(tool=step.tool, arguments=step.arguments) for step in steps)
     ours = record.model_copy(update={"seed": SEED, "now": NOW, "validation": VALIDATION, "recorded_reward": None})
-    done = replay(sandbox, setting_of(revision), ours)
-    if done.reward is not None and full(done.reward.reward):
+    outcome = replay_run(sandbox, build_replay_setting(revision), ours)
+    if outcome.reward is not None and is_full_reward(outcome.reward.reward):
         save_reference(revision, Reference(calls=calls, answer=record.answer), task.source)

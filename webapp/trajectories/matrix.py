@@ -1,4 +1,4 @@
-"""The check x step matrix: what every check says at the start and after every state-changing step."""
+"""The check x step matrix: the verdict of every check at the start and after every state-changing step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from synthesis.runtime.encoding import make_patch
 from synthesis.verifiers.check_table import NOT_RUN
 from synthesis.verifiers.rewards import trace_verdicts
 from webapp.jobs.models import Job
-from webapp.jobs.queries import of_subject
+from webapp.jobs.queries import list_subject_jobs
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import read_verifier
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.states import state_at
+from webapp.trajectories.states import load_state_at
 
 logger = logging.getLogger(__name__)
 
@@ -29,52 +29,52 @@ CELLS_AT_ONCE, BYTES_AT_ONCE = 20_000, 20_000_000
 person asks for it."""
 
 
-def cell(verdict: Verdict) -> int:
-    """1 passed, 0 not passed, -1 raised."""
+def to_cell(verdict: Verdict) -> int:
+    """Return 1 for passed, 0 for not passed, -1 for raised."""
     if verdict.passed:
         return PASSED
-    return RAISED if verdict.raised else NOT_PASSED
+    return RAISED if verdict.has_raised else NOT_PASSED
 
 
 def compute_matrix(sandbox: Sandbox, trajectory: Trajectory) -> dict[str, Any]:
-    """Evaluate the checks over the run's changes and keep the result on the trajectory.
+    """Evaluate the checks over the run's changes and store the result on the trajectory.
 
     `{"steps": [changing steps], "checks": [{"start": cell, "flips": [[step, cell], ...]}, ...], "not_run": [...]}`: a
-    check holds its value until the next flip; `not_run` are the positions of checks of which the end is not known.
+    check keeps its value until the next flip; `not_run` are the positions of checks whose end is unknown.
     """
-    start = state_at(trajectory, 0)
-    steps, patches = changes(trajectory, start)
-    revision = trajectory.attempted
+    start = load_state_at(trajectory, 0)
+    steps, patches = load_changes(trajectory, start)
+    revision = trajectory.attempted_revision
     verifier = read_verifier(revision)
     rows = trace_verdicts(sandbox, verifier, start, patches, answer=trajectory.answer, over=CheckBound())
     missing = [position for position, row in enumerate(rows) if row[-1].error.startswith(UNKNOWN)]
-    matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows], "not_run": missing}
+    matrix = {"steps": steps, "checks": [compact_row(steps, row) for row in rows], "not_run": missing}
     Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=revision.verifier_hash)
     return matrix
 
 
-def changes(trajectory: Trajectory, start: State) -> tuple[list[int], list[Patch]]:
-    """The state-changing steps after the start, and the patch of each; long patches are made again."""
+def load_changes(trajectory: Trajectory, start: State) -> tuple[list[int], list[Patch]]:
+    """Return the state-changing steps after the start, and the patch of each; long patches are computed again."""
     steps: list[int] = []
     patches: list[Patch] = []
     rows = trajectory.steps.filter(index__gt=0, change_count__gt=0).order_by("index")
     for index, patch, snapshot in rows.values_list("index", "patch", "snapshot_id"):
         if not patch and snapshot:
-            patch = make_patch(state_at(trajectory, index - 1), load_state(snapshot))
+            patch = make_patch(load_state_at(trajectory, index - 1), load_state(snapshot))
         steps.append(index)
         patches.append(patch)
     return steps, patches
 
 
-def compact(steps: list[int], row: list[Verdict]) -> dict[str, Any]:
-    """A row of verdicts as its start value and the steps where it flips."""
-    cells = [cell(verdict) for verdict in row]
+def compact_row(steps: list[int], row: list[Verdict]) -> dict[str, Any]:
+    """Return a row of verdicts as its start value and the steps at which it flips."""
+    cells = [to_cell(verdict) for verdict in row]
     flips = [[step, now] for step, before, now in zip(steps, cells[:-1], cells[1:], strict=True) if now != before]
     return {"start": cells[0], "flips": flips}
 
 
-def spread(matrix: dict[str, Any], check: int) -> list[int]:
-    """One check's cells again: at the start, then after every step of `matrix["steps"]`."""
+def expand_row(matrix: dict[str, Any], check: int) -> list[int]:
+    """Return the cells of one check: at the start, then after every step of `matrix["steps"]`."""
     row = matrix["checks"][check]
     flips = dict(row["flips"])
     cells = [row["start"]]
@@ -83,9 +83,9 @@ def spread(matrix: dict[str, Any], check: int) -> list[int]:
     return cells
 
 
-def matrix_job(trajectory: Trajectory) -> Job | None:
-    """The newest job that computes a trajectory's matrix, or did."""
-    return of_subject("compute_matrix", f"trajectory:{trajectory.pk}").first()
+def find_matrix_job(trajectory: Trajectory) -> Job | None:
+    """Return the newest job that computes, or computed, a trajectory's matrix."""
+    return list_subject_jobs("compute_matrix", f"trajectory:{trajectory.pk}").first()
 
 
 def is_fresh(trajectory: Trajectory) -> bool:
@@ -94,11 +94,11 @@ def is_fresh(trajectory: Trajectory) -> bool:
     return trajectory.matrix_hash == trajectory.revision.verifier_hash
 
 
-def small_matrix(sandbox: Sandbox, row: Trajectory) -> None:
-    """Make the matrix if it is small and not there. Without it the run is whole: its page offers to make it."""
+def compute_small_matrix(sandbox: Sandbox, row: Trajectory) -> None:
+    """Compute the matrix if it is small and missing. Without it the run is complete: its page offers to compute it."""
     calls = row.call_count + row.user_call_count
     cells = (row.total or 0) * (calls + 1)
-    size = row.attempted.scenario.initial.size * calls
+    size = row.attempted_revision.scenario.initial.size * calls
     large = cells > CELLS_AT_ONCE or size > BYTES_AT_ONCE
     if row.replay == ReplayState.FAILED or not cells or large or is_fresh(row):
         return

@@ -19,7 +19,7 @@ SOLVER_RUN = "solver_run"
 
 
 class ReplayState(models.TextChoices):
-    """What re-executing the recorded calls gave."""
+    """Result of executing the recorded calls again."""
 
     PENDING = "pending"
     IDENTICAL = "identical", "identical: every observation and the reward"
@@ -33,12 +33,12 @@ class ReplayState(models.TextChoices):
 class Trajectory(models.Model):
     """One attempt at a task. `record` is the run as imported, for an export equal to it.
 
-    `rejected` names the filter by which its batch left it out of what it keeps (`provenance` has the sentence).
-    While `live` it is being made; `starts` counts how often it was begun. `provenance` says what a rollout was made
-    with (prompt style, prompts by hash, user, seeds, usage) and how it ended; the seconds are where its time went.
+    `rejected` names the filter by which its batch left it out (`provenance` has the sentence). While `live` it is being
+    made; `starts` counts how often it was started. `provenance` holds the settings of a rollout (prompt style, prompts
+    by hash, user, seeds, usage) and how it ended; the columns in seconds are the split of its time.
 
     One that was recorded elsewhere may have no environment, and so no task, no state, no reward and no score: then
-    `title` is what it is called, `words` what a search looks in, and `provenance` what its record says of itself.
+    `title` is its name, `words` are the text that a search reads, and `provenance` is what its record says of itself.
     """
 
     environment = models.ForeignKey(
@@ -151,25 +151,25 @@ class Trajectory(models.Model):
 
     @property
     def name(self) -> str:
-        """What it is called: after its task, where it has one."""
+        """The name: that of its task, if it has one."""
         return self.title if self.task is None else self.task.title
 
     @property
-    def attempted(self) -> TaskRevision:
-        """The revision of the task that was attempted. Raises Conflict where there is no environment."""
+    def attempted_revision(self) -> TaskRevision:
+        """The revision of the task that was attempted. Raises Conflict if there is no environment."""
         if self.revision is None:
-            raise Conflict(no_environment(self.pk))
+            raise Conflict(format_no_environment(self.pk))
         return self.revision
 
     @property
     def attempted_task(self) -> Task:
-        """Raises Conflict where there is no environment."""
+        """The task that was attempted. Raises Conflict if there is no environment."""
         if self.task is None:
-            raise Conflict(no_environment(self.pk))
+            raise Conflict(format_no_environment(self.pk))
         return self.task
 
 
-def no_environment(pk: int) -> str:
+def format_no_environment(pk: int) -> str:
     return f"Trajectory {pk} has no environment: it can be read, but nothing can be executed, checked or compared."
 
 
@@ -189,11 +189,11 @@ class CallBy(models.TextChoices):
 
 
 class Step(models.Model):
-    """One step: a user turn, an assistant's message, a tool call with its result and state patch, or the answer that
-    was submitted.
+    """One step: a user turn, an assistant's message, a tool call with its result and state patch, or the submitted
+    answer.
 
-    Any state is the last snapshot at or before the step plus at most `SNAPSHOT_EVERY` patches.
-    `matches` is null where there is nothing recorded to compare with.
+    Any state is the last snapshot at or before the step plus at most `SNAPSHOT_EVERY` patches. `matches` is null if
+    nothing is recorded to compare with.
     """
 
     trajectory = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="steps")
@@ -228,7 +228,7 @@ class Step(models.Model):
 
 
 class TrajectoryText(models.Model):
-    """The words of a trajectory that has ended, each with the steps in which it stands; `text_search/` reads them."""
+    """The words of a trajectory that has ended, each with the steps that contain it; `text_search/` reads them."""
 
     trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, primary_key=True, related_name="text")
     words = SearchVectorField()
@@ -238,7 +238,7 @@ class TrajectoryText(models.Model):
 
 
 class PlaygroundFork(models.Model):
-    """A playground that goes on by hand from a step of an attempt: it begins with the parent's calls before that."""
+    """A playground that continues by hand from a step of an attempt: it begins with the parent's calls before that."""
 
     playground = models.OneToOneField(Playground, on_delete=models.CASCADE, related_name="fork")
     parent = models.ForeignKey(Trajectory, on_delete=models.CASCADE, related_name="+")
@@ -289,7 +289,7 @@ class Rollout(models.Model):
 
 
 class AttemptState(models.TextChoices):
-    """`done` stays; the others are begun again by a retry, or after the worker was lost."""
+    """State of an ordinal. `done` is final; the others are started again by a retry, or after the worker was lost."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -1,4 +1,4 @@
-"""Pass rates of a task: pass@k over its judged attempts, in whole and by policy and setting."""
+"""Pass rates of a task: pass@k over its judged attempts, in total and by policy and setting."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from django.db.models import Avg, Count, Q, QuerySet
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.totals import SCORED
 
-KS = (1, 2, 3, 4, 8, 16, 32)
-"""The k that pages show, where there are attempts for them (ours)."""
+KS = (1, 2, 3, 4, 8, 10, 16, 32)
+"""The k that pages show, where there are attempts for them; 10 is Agent-World's (Figure 4 f), the others are ours."""
 
 
-def pass_at(solved: int, tried: int, ks: Iterable[int] = KS) -> list[tuple[int, float]]:
-    """(k, unbiased pass@k) for each k that there are attempts for: 1 - C(n-c, k) / C(n, k)."""
+def compute_pass_at(solved: int, tried: int, ks: Iterable[int] = KS) -> list[tuple[int, float]]:
+    """Return (k, unbiased pass@k) for each k with enough attempts: 1 - C(n-c, k) / C(n, k)."""
     return [(k, 1 - comb(tried - solved, k) / comb(tried, k)) for k in ks if 0 < k <= tried]
 
 
 @dataclass(frozen=True)
 class PassRate:
-    """Attempts at a task's revision that are alike. `tried` are judged; those that something of ours or the simulated
-    user spoilt, or somebody stopped, are `uncounted`."""
+    """Attempts of one kind at a task's revision. `tried` are judged; those that this site or the simulated user spoilt,
+    or that a person stopped, are `uncounted`."""
 
     policy: str
     conversational: bool
@@ -37,12 +37,12 @@ class PassRate:
 
     @property
     def at(self) -> list[tuple[int, float]]:
-        return pass_at(self.solved, self.tried)
+        return compute_pass_at(self.solved, self.tried)
 
 
 @dataclass(frozen=True)
 class PassRates:
-    """Of one revision: by policy and setting, and all together."""
+    """Rates of one revision: by policy and setting, and in total."""
 
     lines: list[PassRate]
 
@@ -60,11 +60,11 @@ class PassRates:
 
     @property
     def at(self) -> list[tuple[int, float]]:
-        return pass_at(self.solved, self.tried)
+        return compute_pass_at(self.solved, self.tried)
 
 
-def pass_rates(revision: int) -> PassRates:
-    """Of the attempts at a revision that are over, in one query."""
+def load_pass_rates(revision: int) -> PassRates:
+    """Return the rates of the ended attempts at a revision, in one query."""
     rows = Trajectory.objects.filter(revision=revision, live=False).order_by("policy", "conversational")
     counted = rows.values_list("policy", "conversational").annotate(
         tried=Count("pk", filter=SCORED),
@@ -76,20 +76,20 @@ def pass_rates(revision: int) -> PassRates:
     return PassRates([PassRate(*line) for line in counted])
 
 
-def mean_pass_at(attempts: QuerySet[Trajectory]) -> dict[str, float]:
-    """Mean of pass@k over the tasks of these attempts, by k up to the most that each of the tasks was tried.
+def compute_mean_pass_at(attempts: QuerySet[Trajectory]) -> dict[str, float]:
+    """Return the mean of pass@k over the tasks of these attempts, by k up to the smallest number of tries of a task.
 
-    A task that nobody could be judged at has no part in it.
+    A task without a judged attempt is left out.
     """
     judged = attempts.filter(SCORED).order_by().values("revision")
     counted = judged.annotate(tried=Count("pk"), solved=Count("pk", filter=Q(outcome="solved")))
-    return mean_of([(row["solved"], row["tried"]) for row in counted])
+    return average_pass_at([(row["solved"], row["tried"]) for row in counted])
 
 
-def mean_of(counts: list[tuple[int, int]]) -> dict[str, float]:
-    """As `mean_pass_at`, of (solved, tried) by task."""
+def average_pass_at(counts: list[tuple[int, int]]) -> dict[str, float]:
+    """Return the same as `compute_mean_pass_at`, from (solved, tried) by task."""
     least = min((tried for _, tried in counts), default=0)
     sums: Counter[int] = Counter()
     for solved, tried in counts:
-        sums.update(dict(pass_at(solved, tried, range(1, least + 1))))
+        sums.update(dict(compute_pass_at(solved, tried, range(1, least + 1))))
     return {str(k): round(sums[k] / len(counts), 6) for k in range(1, least + 1)}

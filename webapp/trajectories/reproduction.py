@@ -1,4 +1,4 @@
-"""Executing a recorded run's calls again: results, patches, snapshots, and where it departs from the record."""
+"""Replay of a recorded run's calls: results, patches, snapshots, and the first difference from the record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from asgiref.sync import async_to_sync
 
-from synthesis.assessment.bounded_checks import bounded_checks
+from synthesis.assessment.bounded_checks import evaluate_bounded_checks
 from synthesis.contracts import (
     SOLVED_AT,
     UNREACHED,
@@ -26,19 +26,19 @@ from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
 from synthesis.rollout import replace_result
 from synthesis.runtime import Episode, Sandbox
-from synthesis.verifiers.checks import mark_of
+from synthesis.verifiers.checks import derive_mark
 from synthesis.verifiers.rewards import reward_end
 from synthesis.verifiers.rubric import Rubric, RubricCase, decide_fields, score_rubric
 from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
-from webapp.trajectories.comparison import same_observation, same_recorded_reward
+from webapp.trajectories.comparison import is_same_observation, is_same_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
-from webapp.trajectories.steps import ExecutedStep, keep_state
+from webapp.trajectories.steps import ExecutedStep, attach_snapshot
 
 
 @dataclass(frozen=True)
 class ReplaySetting:
-    """What a run is executed and judged with."""
+    """The program, state, verifier and options that a run is executed and judged with."""
 
     program: Program
     initial: State
@@ -55,8 +55,8 @@ class ReplaySetting:
 
 @dataclass
 class Replay:
-    """An executed run. `failure` says why there is no reward; then `played` ends where the episode was lost, and
-    `ended` says whether that was the program's doing."""
+    """An executed run. `failure` is the reason why there is no reward; then `played` ends at the step at which the
+    episode was lost, and `ended` is true if the program caused that."""
 
     played: list[ExecutedStep] = field(default_factory=list)
     final_hash: str = ""
@@ -75,21 +75,21 @@ class Replay:
         return next((index for index, played in enumerate(self.played) if played.matches is False), None)
 
 
-def replay(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord) -> Replay:
-    """Execute the run as recorded; where its reward differs, once more with generated ids aligned.
+def replay_run(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord) -> Replay:
+    """Execute the run as recorded; if its reward differs, once more with generated ids aligned.
 
     The aligned execution is kept only if it gives the recorded reward. `SandboxUnavailable` passes through.
     """
-    plain = _attempt(sandbox, setting, record, None)
+    plain = _execute_once(sandbox, setting, record, None)
     if plain.failure or plain.first_divergence is None or record.recorded_reward is None or plain.reward is None:
         return plain
-    if same_recorded_reward(record.recorded_reward, plain.reward.reward):
+    if is_same_reward(record.recorded_reward, plain.reward.reward):
         return plain
     aligner = Aligner(setting.initial)
-    aligned = _attempt(sandbox, setting, record, aligner)
+    aligned = _execute_once(sandbox, setting, record, aligner)
     if not aligner.pairs or aligned.reward is None:
         return plain
-    if not same_recorded_reward(record.recorded_reward, aligned.reward.reward):
+    if not is_same_reward(record.recorded_reward, aligned.reward.reward):
         return plain
     aligned.divergence = plain.first_divergence
     aligned.note = (
@@ -99,19 +99,19 @@ def replay(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord) -> Repla
     return aligned
 
 
-def _attempt(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord, aligner: Aligner | None) -> Replay:
-    done = Replay()
+def _execute_once(sandbox: Sandbox, setting: ReplaySetting, record: RunRecord, aligner: Aligner | None) -> Replay:
+    execution = Replay()
     try:
-        _execute(sandbox, setting, record, aligner, done)
+        _execute_steps(sandbox, setting, record, aligner, execution)
     except SandboxUnavailable:
         raise
     except (InfrastructureError, ProgramError, StateError) as error:
-        done.failure = f"Step {len(done.played)}: {error}"
-        done.ended = not isinstance(error, InfrastructureError)
-    return done
+        execution.failure = f"Step {len(execution.played)}: {error}"
+        execution.ended = not isinstance(error, InfrastructureError)
+    return execution
 
 
-def _execute(
+def _execute_steps(
     sandbox: Sandbox, setting: ReplaySetting, record: RunRecord, aligner: Aligner | None, done: Replay
 ) -> None:
     opened = sandbox.reset(
@@ -120,9 +120,9 @@ def _execute(
     with opened as episode:
         start = episode.state()
         for index, step in enumerate(record.steps):
-            played = _play(episode, step, aligner)
+            played = _play_step(episode, step, aligner)
             if setting.keeps_states:
-                keep_state(played, index, episode.state)
+                attach_snapshot(played, index, episode.state)
             done.played.append(played)
         final = episode.state()
         done.final_hash = episode.state_hash()
@@ -139,11 +139,11 @@ def _execute(
         case = RubricCase(instruction=setting.instruction, evidence=evidence, answer=record.answer)
         _judge_rubric(setting, rubric, case, done)
     else:
-        done.reward, done.note = _judge(sandbox, setting, start, final, record.answer)
+        done.reward, done.note = _judge_checks(sandbox, setting, start, final, record.answer)
 
 
 def _judge_rubric(setting: ReplaySetting, rubric: Rubric, case: RubricCase, done: Replay) -> None:
-    """Give a replay its reward, or say why it has none: nobody judged it before."""
+    """Set the reward of a replay, or the reason why it has none: no earlier judgement exists."""
     try:
         done.reward = async_to_sync(score_rubric)(setting.judge, rubric, case, setting.kept)
     except (InputError, LLMError) as error:
@@ -151,25 +151,26 @@ def _judge_rubric(setting: ReplaySetting, rubric: Rubric, case: RubricCase, done
         done.judged_best = float(all(verdict.passed for verdict in decide_fields(rubric, case.answer).values()))
 
 
-def _judge(
+def _judge_checks(
     sandbox: Sandbox, setting: ReplaySetting, start: State, final: State, answer: str
 ) -> tuple[Reward | None, str]:
-    """The reward, or None and why (no checks, none that the rule can score, or checks that run out of time)."""
+    """Return the reward, or None and the reason (no checks, none that the rule can score, or checks that run out of
+    time)."""
     verifier, marks = setting.verifier, setting.verifier.marks
     sources = [check.source for check in verifier.checks]
     if verifier.rule == "goals" and marks is None:
-        begun = bounded_checks(sandbox, sources, start, start)
-        marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
-    done = bounded_checks(sandbox, sources, start, final, answer=answer)
-    if done.skipped:
-        return None, f"Not judged: {done.skipped} of {len(sources)} checks were not run, {done.reason}."
+        start_checks = evaluate_bounded_checks(sandbox, sources, start, start)
+        marks = tuple(derive_mark(verdict) for verdict in start_checks.verdicts)
+    checked = evaluate_bounded_checks(sandbox, sources, start, final, answer=answer)
+    if checked.skipped:
+        return None, f"Not judged: {checked.skipped} of {len(sources)} checks were not run, {checked.reason}."
     try:
-        return reward_end(verifier, done.verdicts, start, final, marks), ""
+        return reward_end(verifier, checked.verdicts, start, final, marks), ""
     except InputError:
         return None, ""
 
 
-def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedStep:
+def _play_step(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedStep:
     if step.kind != "call":
         return ExecutedStep(step, {})
     if step.refused is not None:
@@ -186,34 +187,35 @@ def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedS
     else:
         latency_s = step.injected.latency_s if step.injected else 0.0
         result = replace_result(step.injected, episode.call(step.tool, arguments, latency_s))
-    matches = None if step.recorded is None else same_observation(step.recorded, result)
+    matches = None if step.recorded is None else is_same_observation(step.recorded, result)
     if aligner:
         aligner.observe(step.recorded, result)
     return ExecutedStep(step, arguments, result, matches, list(result.patch))
 
 
 def _is_refused(step: RunStep) -> bool:
-    """Whether a disturbance kept the call from reaching the environment."""
+    """Return whether a disturbance kept the call from reaching the environment."""
     return step.injected is not None and not step.injected.carried_out
 
 
-def verdict(record: RunRecord, done: Replay) -> ReplayState:
-    """What the replay says about the record. Without rewards to compare, the observations decide."""
+def classify_replay(record: RunRecord, done: Replay) -> ReplayState:
+    """Return the result of comparing the replay with the record. Without rewards to compare, the observations
+    decide."""
     if done.failure:
         return ReplayState.FAILED
     clean = done.first_divergence is None
     if record.recorded_reward is None or done.reward is None:
         return ReplayState.IDENTICAL if clean else ReplayState.DIVERGED
-    if not same_recorded_reward(record.recorded_reward, done.reward.reward):
+    if not is_same_reward(record.recorded_reward, done.reward.reward):
         return ReplayState.DIVERGED
     return ReplayState.IDENTICAL if clean else ReplayState.REPRODUCED
 
 
-def outcome(record: RunRecord, done: Replay) -> Outcome | str:
-    """The attempt's outcome by the reward there is; empty where nothing judged it.
+def determine_outcome(record: RunRecord, done: Replay) -> Outcome | str:
+    """Return the attempt's outcome by its reward; empty if it was not judged.
 
-    A replay that failed says nothing about the attempt: the recorded reward stands. Without one the attempt is what
-    ended the replay: a program error, or lost to the infrastructure, never a reward of 0.
+    A failed replay does not change the attempt: the recorded reward counts. Without one the outcome is what ended the
+    replay: a program error, or an infrastructure error, never a reward of 0.
     """
     reward = done.reward.reward if done.reward else record.recorded_reward
     if reward is not None and reward >= SOLVED_AT:

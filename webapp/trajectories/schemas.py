@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import Id, Json, ShortText
-from webapp.trajectories.contradictions import contradictions
+from webapp.trajectories.contradictions import find_contradictions
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.trajectory_list import Filters
 
@@ -105,10 +105,11 @@ class TrajectoryQuery(TrajectoryFilterQuery, PageQuery):
 
 
 class TrajectoryLine(Schema):
-    """`outcome` is empty where nothing judged the run; `reward` is null where there is none, never 0 instead.
+    """A trajectory in a list. `outcome` is empty if the run was not judged; `reward` is null if there is none, never 0
+    instead.
 
-    One that was recorded without an environment (`replay` is `no_environment`) has no task either: `task` is then what
-    the trajectory is called.
+    One that was recorded without an environment (`replay` is `no_environment`) has no task either: `task` is then the
+    name of the trajectory.
     """
 
     id: int
@@ -121,6 +122,13 @@ class TrajectoryLine(Schema):
     parent_id: Annotated[int | None, Field(description="Of a fork: the attempt whose first steps it made again.")]
     forked_at: Annotated[int | None, Field(description="Of a fork: its first step that is not the parent's.")]
     outcome: str
+    user_fault: Annotated[
+        str,
+        Field(
+            description="Whether a judge found that its simulated user erred: `fault`, `none` or `unknown`; empty "
+            "where none was asked. Outcome and reward stand as they are."
+        ),
+    ]
     rejected: Annotated[str, Field(description="The filter by which its batch left it out; empty of any other.")]
     solver: Annotated[bool, Field(description="A batch's try at the task's reference, not made to be learnt from.")]
     recorded_reward: float | None
@@ -165,6 +173,10 @@ class TrajectoryOut(TrajectoryLine):
         Json,
         Field(description="Of one without an environment: its format, agent, tools, metrics, what was left out."),
     ]
+    user_verdict: Annotated[
+        Json,
+        Field(description="What the judge of its simulated user said: finding, mistakes with line and quote; or null."),
+    ]
     contradictions: Annotated[
         list[str],
         Field(description="Checks that answered differently for the same state: do not trust the verifier then."),
@@ -175,15 +187,19 @@ class TrajectoryOut(TrajectoryLine):
         return row.provenance if row.environment is None else None
 
     @staticmethod
+    def resolve_user_verdict(row: Trajectory) -> Any:
+        return row.provenance.get("user_verdict")
+
+    @staticmethod
     def resolve_contradictions(row: Trajectory) -> list[str]:
-        return [found.sentence for found in contradictions(row)]
+        return [found.sentence for found in find_contradictions(row)]
 
 
 class StepOut(Schema):
-    """`patch` is the RFC 6902 JSON Patch of the state.
+    """A step. `patch` is the RFC 6902 JSON Patch of the state.
 
-    Where it is empty beside a `change_count` above 0 it was too long to keep: ask for the state. Of a trajectory
-    without an environment `recorded` is what came of a call, and `details` what its record says of the step besides.
+    If it is empty beside a `change_count` above 0 it was too long to store: ask for the state. For a trajectory without
+    an environment `recorded` is the result of a call, and `details` are the other data of the step in its record.
     """
 
     index: int
@@ -227,9 +243,9 @@ class StepStateOut(Schema):
 
 
 class ScoreOut(Schema):
-    """One verdict; re-scoring adds another. `verdicts` has one entry a check, or a criterion of a rubric.
+    """One verdict; re-scoring adds another. `verdicts` has one entry for each check, or criterion of a rubric.
 
-    `outside` are the first changes outside the task's frame; where there are any, the reward is 0. `judge` is the model
+    `outside` are the first changes outside the task's frame; if there are any, the reward is 0. `judge` is the model
     that decided a rubric's facts.
     """
 
@@ -251,4 +267,4 @@ class ScoreOut(Schema):
 
     @staticmethod
     def resolve_contradictions(row: Score) -> list[str]:
-        return [found.sentence for found in contradictions(row.trajectory, [row])]
+        return [found.sentence for found in find_contradictions(row.trajectory, [row])]

@@ -1,4 +1,4 @@
-"""Writes on trajectories: a recorded run goes in once, with its replay, its steps and its scores."""
+"""Writes on trajectories: a recorded run is stored once, with its replay, its steps and its scores."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from django.db.models import Q
 from synthesis.errors import FormatError
 from synthesis.formats.records import RunRecord
 from synthesis.formats.submissions import read_submitted_run
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
-from webapp.environments.queries import distinct
+from webapp.environments.queries import list_distinct_values
 from webapp.jobs.models import OPEN_STATES, Job, JobState
-from webapp.jobs.services import create
+from webapp.jobs.services import enqueue_job
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import offered_program
+from webapp.scenarios.references import build_offered_program
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import read_verifier
-from webapp.trajectories.matrix import is_fresh, matrix_job
+from webapp.trajectories.matrix import find_matrix_job, is_fresh
 from webapp.trajectories.models import ReplayState, Step, Trajectory
-from webapp.trajectories.reproduction import Replay, ReplaySetting, outcome, replay, verdict
-from webapp.trajectories.steps import ExecutedStep, add_score, step_row, tool_kinds
+from webapp.trajectories.reproduction import Replay, ReplaySetting, classify_replay, determine_outcome, replay_run
+from webapp.trajectories.steps import ExecutedStep, add_score, build_step_row, load_tool_kinds
 from webapp.trajectories.text_search.text_rows import write_text
-from webapp.trajectories.totals import StepCounts, counted
+from webapp.trajectories.totals import StepCounts, update_totals
 from webapp.uploads import store_upload
 
 SOURCE = "envscaler"
@@ -40,8 +40,7 @@ SETTLED = (ReplayState.IDENTICAL, ReplayState.REPRODUCED, ReplayState.DIVERGED)
 
 @dataclass(frozen=True)
 class RunSources:
-    """Sources under which a run is kept, its environment and its task. `revisions` are primary keys by the hash that
-    the file says."""
+    """Sources of a stored run, its environment and its task. `revisions` are primary keys by the hash in the file."""
 
     run: str
     environment: str
@@ -51,25 +50,25 @@ class RunSources:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """What became of one run: whether it is new, its row, and the replay's words on a failure."""
+    """The result of storing one run: whether it is new, and its row."""
 
     status: Literal["created", "unchanged"]
     row: Trajectory
 
 
-def run_hash(record: RunRecord, source: str) -> str:
-    """A run's content: all that was recorded, whatever the order of its keys."""
-    told = record.raw or record.model_dump(mode="json", exclude={"steps": {"__all__": {"problem"}}})
-    return content_hash([source, json.dumps(told, sort_keys=True)])
+def compute_run_hash(record: RunRecord, source: str) -> str:
+    """Return the hash of a run's content: all that was recorded, whatever the order of its keys."""
+    content = record.raw or record.model_dump(mode="json", exclude={"steps": {"__all__": {"problem"}}})
+    return content_hash([source, json.dumps(content, sort_keys=True)])
 
 
 def save_run(sandbox: Sandbox, record: RunRecord, source: str | RunSources, place: str = "") -> SavedRun:
     """Replay a run and store it; a run that is stored already is left alone, unless its replay had failed.
 
-    Raises `FormatError` when its environment or task is not known. Executes outside of any transaction.
+    Raises `FormatError` if its environment or task is unknown. Executes outside of any transaction.
     """
     sources = source if isinstance(source, RunSources) else RunSources(source, source, source)
-    digest = record.parts.identity or run_hash(record, sources.run)
+    digest = record.parts.identity or compute_run_hash(record, sources.run)
     stored = Trajectory.objects.filter(content_hash=digest).first()
     if stored is not None and record.parts.identity and stored.record != record.raw:
         reason = f"is that of trajectory {stored.pk}, whose record is another one; take it out"
@@ -80,13 +79,13 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str | RunSources, plac
     record = _read_submitted(record, revision)
     if revision.superseded:
         raise FormatError(place, f"its task is superseded, so the run cannot be scored: {revision.superseded}")
-    done = replay(sandbox, replace(setting_of(revision), kept=record.parts.score), record)
-    done.note = "\n".join(part for part in (done.note, note) if part)
+    execution = replay_run(sandbox, replace(build_replay_setting(revision), kept=record.parts.score), record)
+    execution.note = "\n".join(part for part in (execution.note, note) if part)
     if not record.parts.judged:
-        done.reward = None
+        execution.reward = None
     try:
-        return _write(record, revision, done, sources.run, digest)
-    except IntegrityError:
+        return _write_run(record, revision, execution, sources.run, digest)
+    except IntegrityError:  # a concurrent import stored the same run
         stored = Trajectory.objects.filter(content_hash=digest).first()
         if stored is None:
             raise
@@ -99,9 +98,9 @@ def _read_submitted(record: RunRecord, revision: TaskRevision) -> RunRecord:
     return read if answer is None else read.model_copy(update={"answer": answer})
 
 
-def setting_of(revision: TaskRevision) -> ReplaySetting:
+def build_replay_setting(revision: TaskRevision) -> ReplaySetting:
     return ReplaySetting(
-        program=offered_program(revision),
+        program=build_offered_program(revision),
         initial=load_state(revision.scenario.initial_id),
         verifier=read_verifier(revision),
         answer_form=read_answer_form(revision),
@@ -110,24 +109,24 @@ def setting_of(revision: TaskRevision) -> ReplaySetting:
 
 
 def find_revision(record: RunRecord, sources: RunSources, place: str) -> tuple[TaskRevision, str]:
-    """The revision that a run was recorded on: by environment and task id, else by the instruction's text.
+    """Return the revision that a run was recorded on: by environment and task id, else by the instruction's text.
 
-    The second value is a note for people where the match is not exact. Raises `FormatError`.
+    The second value is a note for people if the match is not exact. Raises `FormatError`.
     """
-    known = Environment.objects.filter(source=sources.environment, key=record.environment_key).first()
+    environment = Environment.objects.filter(source=sources.environment, key=record.environment_key).first()
     tasks = Task.objects.filter(source=sources.task, current__isnull=False).select_related("current")
-    instruction = _instruction(record)
-    if known is not None and (named := _named_revision(record, sources, known)) is not None:
+    instruction = _read_instruction(record)
+    if environment is not None and (named := _find_named_revision(record, sources, environment)) is not None:
         return named, ""
-    if known is not None:
-        tasks = tasks.filter(environment=known)
+    if environment is not None:
+        tasks = tasks.filter(environment=environment)
         task = tasks.filter(key=record.task_key).first()
         if task is not None and task.current is not None:
-            return _fitting(task, task.current, instruction)
+            return _choose_revision(task, task.current, instruction)
     matches = list(tasks.filter(current__instruction=instruction, withheld="")[:2]) if instruction.strip() else []
     if len(matches) == 1 and matches[0].current is not None:
         return matches[0].current, f"Matched by its instruction; it names the task {record.task_key}."
-    if known is None:
+    if environment is None:
         reason = f"the environment {record.environment_key!r} is not known here; import it first"
         raise FormatError(f"{place}.task_info.env_id", reason)
     reason = (
@@ -136,8 +135,8 @@ def find_revision(record: RunRecord, sources: RunSources, place: str) -> tuple[T
     raise FormatError(f"{place}.task_info.task_id", reason)
 
 
-def _named_revision(record: RunRecord, sources: RunSources, known: Environment) -> TaskRevision | None:
-    """The revision whose content hash the record says."""
+def _find_named_revision(record: RunRecord, sources: RunSources, known: Environment) -> TaskRevision | None:
+    """Return the revision whose content hash the record names."""
     digest = record.parts.revision
     if not digest:
         return None
@@ -146,17 +145,17 @@ def _named_revision(record: RunRecord, sources: RunSources, known: Environment) 
     return own or rows.filter(Q(content_hash=digest) | Q(origin_hash=digest)).order_by("-number").first()
 
 
-def _instruction(record: RunRecord) -> str:
-    """The task's text as recorded, else what the run's first turn said."""
+def _read_instruction(record: RunRecord) -> str:
+    """Return the task's text as recorded, else the text of the run's first turn."""
     info = record.raw.get("task_info")
     instruction = info.get("task") if isinstance(info, dict) else None
     if isinstance(instruction, str) and instruction.strip():
-        return clean(instruction)
+        return clean_text(instruction)
     return record.steps[0].content if record.steps and record.steps[0].kind == "user" else ""
 
 
-def _fitting(task: Task, current: TaskRevision, instruction: str) -> tuple[TaskRevision, str]:
-    """The task's newest revision with the recorded instruction; the current one where none has it."""
+def _choose_revision(task: Task, current: TaskRevision, instruction: str) -> tuple[TaskRevision, str]:
+    """Return the task's newest revision with the recorded instruction; the current one if none has it."""
     if not instruction.strip() or instruction.split() == current.instruction.split():
         return current, ""
     older = task.revisions.filter(instruction=instruction).order_by("-number").first()
@@ -166,7 +165,7 @@ def _fitting(task: Task, current: TaskRevision, instruction: str) -> tuple[TaskR
 
 
 @transaction.atomic
-def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str, digest: str) -> SavedRun:
+def _write_run(record: RunRecord, revision: TaskRevision, done: Replay, source: str, digest: str) -> SavedRun:
     task = revision.task
     trajectory = Trajectory.objects.select_for_update(of=("self",)).filter(content_hash=digest).first()
     new = trajectory is None
@@ -174,55 +173,55 @@ def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str,
         trajectory = Trajectory(content_hash=digest, source=source)
     elif trajectory.replay in SETTLED:
         return SavedRun("unchanged", trajectory)
-    was = trajectory.replay
-    with counted(trajectory, task.environment_id):
+    former_state = trajectory.replay
+    with update_totals(trajectory, task.environment_id):
         trajectory.environment_id, trajectory.task, trajectory.revision = task.environment_id, task, revision
-        _fill(trajectory, record, done)
+        _fill_row(trajectory, record, done)
         trajectory.save()
         trajectory.steps.all().delete()
         write_text(trajectory, _add_steps(trajectory, record, done, revision))
         _add_scores(trajectory, record, done, revision, new=new)
-    settled = not new and was != trajectory.replay
+    settled = not new and former_state != trajectory.replay
     return SavedRun("created" if new or settled else "unchanged", trajectory)
 
 
-def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
-    whole = _whole(record, done)
+def _fill_row(row: Trajectory, record: RunRecord, done: Replay) -> None:
+    whole = _list_all_steps(record, done)
     StepCounts.of((played.step, played.result) for played in whole).put(row)
-    row.policy = clean(record.policy)[:200]
+    row.policy = clean_text(record.policy)[:200]
     row.conversational = record.conversational
     row.validation = record.validation
     row.seed = record.seed
     row.now = record.now
-    row.outcome = outcome(record, done)
+    row.outcome = determine_outcome(record, done)
     row.recorded_reward = record.recorded_reward
     row.reward = done.reward.reward if done.reward else None
     row.passed = done.reward.passed if done.reward else None
     row.total = done.reward.total if done.reward else None
     row.answer = record.answer
-    row.replay = verdict(record, done)
-    row.replay_note = clean("\n".join(part for part in (done.failure, done.note) if part))
+    row.replay = classify_replay(record, done)
+    row.replay_note = clean_text("\n".join(part for part in (done.failure, done.note) if part))
     row.first_divergence = done.first_divergence
     row.final_hash = done.final_hash
     row.record = record.raw
     parts = record.parts
-    row.note, row.user_error, row.user_fault = clean(parts.note), parts.user_error, parts.user_fault
+    row.note, row.user_error, row.user_fault = clean_text(parts.note), parts.user_error, parts.user_fault
     row.rejected, row.solver, row.provenance = parts.rejected, parts.solver, parts.provenance
 
 
-def _whole(record: RunRecord, done: Replay) -> list[ExecutedStep]:
-    """Every recorded step; those after a lost episode without a result."""
+def _list_all_steps(record: RunRecord, done: Replay) -> list[ExecutedStep]:
+    """Return every recorded step; those after a lost episode without a result."""
     return done.played + [ExecutedStep(step, step.arguments) for step in record.steps[len(done.played) :]]
 
 
 def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> list[Step]:
-    kinds = tool_kinds(revision)
-    steps = (step_row(row, index, item, kinds) for index, item in enumerate(_whole(record, done)))
+    kinds = load_tool_kinds(revision)
+    steps = (build_step_row(row, index, item, kinds) for index, item in enumerate(_list_all_steps(record, done)))
     return Step.objects.bulk_create(steps, batch_size=200)
 
 
 def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision, *, new: bool) -> None:
-    """Append what the record says (its reward alone: it kept no verdicts) and what the replay gave."""
+    """Append the record's score (its reward alone: it has no verdicts) and the replay's."""
     if new and record.recorded_reward is not None:
         total = revision.checks.count()
         passed = round(record.recorded_reward * total) if abs(record.recorded_reward) <= 1 else -1
@@ -239,40 +238,40 @@ def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: Task
         add_score(row, revision, done.reward, "replay")
 
 
-def sources() -> list[str]:
-    """The sources that some trajectory is of."""
-    return distinct(Trajectory._meta.db_table, "source")
+def list_sources() -> list[str]:
+    """Return the sources that any trajectory has."""
+    return list_distinct_values(Trajectory._meta.db_table, "source")
 
 
-def exported_record(row: Trajectory) -> dict[str, Any]:
-    """A run as it was recorded. If the task that it names was split since, it names the part that it is of now."""
+def build_exported_record(row: Trajectory) -> dict[str, Any]:
+    """Return a run as it was recorded. If the task that it names was split since, it names its present part."""
     record: dict[str, Any] = row.record
     info = record.get("task_info") if record else None
-    named = clean(str(info.get("task_id", ""))) if isinstance(info, dict) else ""
-    if row.task is None or named in ("", row.task.key):
+    task_key = clean_text(str(info.get("task_id", ""))) if isinstance(info, dict) else ""
+    if row.task is None or task_key in ("", row.task.key):
         return record
-    others = Task.objects.filter(environment=row.task.environment_id, source=row.task.source, key=named)
+    others = Task.objects.filter(environment=row.task.environment_id, source=row.task.source, key=task_key)
     return {**record, "task_info": {**info, "task_id": row.task.key}} if info and others.exists() else record
 
 
 def start_trajectory_import(user: Any, file: File[bytes], source: str = SOURCE, *, frames: bool = False) -> Job:
-    """Keep an upload and queue its import, with frames where wished for. Raises `InputError` (empty, too large)."""
+    """Store an upload and queue its import, with frames if asked for. Raises `InputError` (empty, too large)."""
     stored = store_upload(user, file)
     payload = {"file": stored, "source": source, "frames": frames}
-    return create("import_trajectories", f"Import {stored['original']}", payload, user)
+    return enqueue_job("import_trajectories", f"Import {stored['original']}", payload, user)
 
 
 def ensure_matrix(trajectory: Trajectory, user: Any = None) -> Job | None:
-    """The job that computes a trajectory's matrix; None when it is there or there is nothing to compute.
+    """Return the job that computes a trajectory's matrix; None if it exists or there is nothing to compute.
 
-    A job that failed is handed back as it is, so that a page shows why instead of starting it again and again.
+    A failed job is returned as it is, so that a page shows the reason instead of starting it again and again.
     """
-    if is_fresh(trajectory) or not trajectory.final_hash or not trajectory.attempted.checks.exists():
+    if is_fresh(trajectory) or not trajectory.final_hash or not trajectory.attempted_revision.checks.exists():
         return None
-    if trajectory.attempted.superseded:
+    if trajectory.attempted_revision.superseded:
         return None
-    known = matrix_job(trajectory)
-    if known is not None and (known.state in OPEN_STATES or known.state == JobState.FAILED):
-        return known
+    job = find_matrix_job(trajectory)
+    if job is not None and (job.state in OPEN_STATES or job.state == JobState.FAILED):
+        return job
     title, subject = f"Checks over the steps of trajectory {trajectory.pk}", f"trajectory:{trajectory.pk}"
-    return create("compute_matrix", title, {"trajectory": trajectory.pk}, user, subject=subject)
+    return enqueue_job("compute_matrix", title, {"trajectory": trajectory.pk}, user, subject=subject)

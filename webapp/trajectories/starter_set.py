@@ -1,4 +1,4 @@
-"""The starter set in the database: the bundled environments, tasks and runs, through the importers' services."""
+"""The starter set in the database: the bundled environments, tasks and runs, stored through the importers' services."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from synthesis.formats.records import RunRecord
 from synthesis.runtime import Sandbox
-from synthesis.starter import SOURCE, load
+from synthesis.starter import SOURCE, load_bundle
 from webapp.scenarios.starter_set import load_starter
 from webapp.trajectories.matrix import compute_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
@@ -16,7 +16,7 @@ from webapp.trajectories.services import save_run
 
 @dataclass
 class LoadResult:
-    """What loading did: how many records came in, by kind, and how many were there already."""
+    """Result of loading: the number of new records, by kind, and of those that existed already."""
 
     new: Counter[str] = field(default_factory=Counter)
     unchanged: int = 0
@@ -36,15 +36,15 @@ class LoadResult:
 
 def load_demo(sandbox: Sandbox) -> LoadResult:
     """Load the starter records. A second call changes nothing and starts no process. Raises SandboxUnavailable."""
-    environments, tasks, runs = load()
-    done = LoadResult()
-    load_starter(sandbox, environments, tasks, done.add)
+    environments, tasks, runs = load_bundle()
+    load_result = LoadResult()
+    load_starter(sandbox, environments, tasks, load_result.add)
     for run in runs:
-        _run(sandbox, run, done)
-    return done
+        _load_run(sandbox, run, load_result)
+    return load_result
 
 
-def _run(sandbox: Sandbox, record: RunRecord, done: LoadResult) -> None:
+def _load_run(sandbox: Sandbox, record: RunRecord, done: LoadResult) -> None:
     saved = save_run(sandbox, record, SOURCE)
     done.add("trajectories", saved.status)
     row = saved.row
@@ -53,4 +53,4 @@ def _run(sandbox: Sandbox, record: RunRecord, done: LoadResult) -> None:
 
 
 def _needs_matrix(row: Trajectory) -> bool:
-    return row.matrix is None or row.matrix_hash != row.attempted.verifier_hash
+    return row.matrix is None or row.matrix_hash != row.attempted_revision.verifier_hash

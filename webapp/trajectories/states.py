@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from synthesis.contracts import State
 from synthesis.errors import InputError, ReplayMismatch
-from synthesis.runtime.encoding import apply_patch, state_hash
+from synthesis.runtime.encoding import apply_patch, hash_state
 from webapp.scenarios.states import load_state
 from webapp.trajectories.models import Step, Trajectory
 
 
-def state_at(trajectory: Trajectory, index: int, *, verify: bool = False) -> State:
-    """The encoded state after step `index`; step 0 is the task's text, so `state_at(t, 0)` is the start state.
+def load_state_at(trajectory: Trajectory, index: int, *, verify: bool = False) -> State:
+    """Return the encoded state after step `index`; step 0 is the task's text, so index 0 gives the start state.
 
-    Raises `InputError` where the run has no such step or no stored state. `verify` compares the hash with
-    the one stored for a snapshot or the end, where there is one, and raises `ReplayMismatch`.
+    Raises `InputError` if the run has no such step or no stored state. `verify` compares the hash with the one stored
+    for a snapshot or the end, if there is one, and raises `ReplayMismatch`.
     """
     base = trajectory.steps.filter(index__lte=index, snapshot__isnull=False).order_by("-index").first()
     if base is None or not 0 <= index < trajectory.step_count:
@@ -24,13 +24,13 @@ def state_at(trajectory: Trajectory, index: int, *, verify: bool = False) -> Sta
         if patch:
             state = apply_patch(state, patch)
     if verify:
-        _verify(trajectory, index, state)
+        _verify_state(trajectory, index, state)
     return state
 
 
-def states_of(trajectory: Trajectory, first: int, last: int) -> list[tuple[int, State]]:
-    """The states after steps `first` to `last`, sharing what did not change."""
-    state = state_at(trajectory, first)
+def load_states(trajectory: Trajectory, first: int, last: int) -> list[tuple[int, State]]:
+    """Return the states after steps `first` to `last`, sharing what did not change."""
+    state = load_state_at(trajectory, first)
     states = [(first, state)]
     rows = trajectory.steps.filter(index__gt=first, index__lte=last).order_by("index")
     for index, patch, snapshot in rows.values_list("index", "patch", "snapshot_id"):
@@ -42,30 +42,30 @@ def states_of(trajectory: Trajectory, first: int, last: int) -> list[tuple[int, 
     return states
 
 
-def _verify(trajectory: Trajectory, index: int, state: State) -> None:
+def _verify_state(trajectory: Trajectory, index: int, state: State) -> None:
     expected = ""
     if index == trajectory.step_count - 1:
         expected = trajectory.final_hash
     else:
         step = Step.objects.filter(trajectory=trajectory, index=index, snapshot__isnull=False).first()
         expected = step.snapshot.state_hash if step and step.snapshot else ""
-    if expected and state_hash(state) != expected:
+    if expected and hash_state(state) != expected:
         raise ReplayMismatch(f"The stored state of step {index} is damaged: its hash is another one.")
 
 
-def broken_steps(trajectory: Trajectory) -> list[int]:
-    """Snapshots (and the end) that the patches before them do not lead to; empty when all is well."""
-    state = state_at(trajectory, 0)
+def find_broken_steps(trajectory: Trajectory) -> list[int]:
+    """Return snapshots (and the end) that do not result from the patches before them; empty if all match."""
+    state = load_state_at(trajectory, 0)
     broken = []
     rows = trajectory.steps.filter(index__gt=0).order_by("index")
     for index, patch, count, snapshot, digest in rows.values_list(
         "index", "patch", "change_count", "snapshot_id", "snapshot__state_hash"
     ):
         state = apply_patch(state, patch) if patch else state
-        if snapshot and (patch or not count) and state_hash(state) != digest:
+        if snapshot and (patch or not count) and hash_state(state) != digest:
             broken.append(index)
         if snapshot:
             state = load_state(snapshot)
-    if trajectory.final_hash and state_hash(state) != trajectory.final_hash:
+    if trajectory.final_hash and hash_state(state) != trajectory.final_hash:
         broken.append(trajectory.step_count - 1)
     return broken

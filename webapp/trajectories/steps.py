@@ -1,4 +1,4 @@
-"""Steps and scores as rows: the same for a run that is replayed and one that is made here."""
+"""Steps and scores as rows: the same for a replayed run and for one that is made here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from synthesis.contracts import SOLVED_AT, CallResult, Reward, State, Verdict
 from synthesis.formats.records import RunStep
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from webapp.environments.models import Tool
 from webapp.scenarios.models import StateBody, TaskRevision
 from webapp.scenarios.states import store_state
@@ -34,25 +34,25 @@ class ExecutedStep:
     snapshot: StateBody | None = None
 
 
-def keep_state(played: ExecutedStep, index: int, state: Callable[[], State]) -> None:
-    """Give a step its snapshot where one is due, or in place of a patch that is too long; `state` gives it."""
-    long = too_long(played.patch)
+def attach_snapshot(played: ExecutedStep, index: int, state: Callable[[], State]) -> None:
+    """Attach a snapshot to a step if one is due, or in place of a patch that is too long; `state` returns the state."""
+    long = is_patch_too_long(played.patch)
     if index % SNAPSHOT_EVERY == 0 or long:
         played.snapshot = store_state(state())
         played.patch = [] if long else played.patch
 
 
-def too_long(patch: Sequence[dict[str, Any]]) -> bool:
+def is_patch_too_long(patch: Sequence[dict[str, Any]]) -> bool:
     return bool(patch) and len(json.dumps(patch)) > MAX_PATCH
 
 
-def tool_kinds(revision: TaskRevision) -> dict[str, str]:
+def load_tool_kinds(revision: TaskRevision) -> dict[str, str]:
     return dict(Tool.objects.filter(version=revision.scenario.version_id).values_list("name", "kind"))
 
 
-def step_row(row: Trajectory, index: int, played: ExecutedStep, kinds: dict[str, str]) -> Step:
-    """A step, not saved yet. A call that changed the state is a change, whatever its tool says, and one that submitted
-    the answer is neither change nor query."""
+def build_step_row(row: Trajectory, index: int, played: ExecutedStep, kinds: dict[str, str]) -> Step:
+    """Return a step, not saved yet. A call that changed the state is a change, whatever the kind of its tool, and one
+    that submitted the answer is neither change nor query."""
     step, result = played.step, played.result
     kind = step.kind if step.kind != "call" else kinds.get(step.tool, StepKind.QUERY)
     changes = len(result.patch) if result else 0
@@ -74,7 +74,7 @@ def step_row(row: Trajectory, index: int, played: ExecutedStep, kinds: dict[str,
         arguments=played.arguments if step.kind == "call" else None,
         ok=result.ok if result else None,
         error_kind=result.error.kind if result and result.error else "",
-        result=_result(result.error.model_dump() if result.error else result.result) if result else None,
+        result=_shorten_result(result.error.model_dump() if result.error else result.result) if result else None,
         recorded=step.recorded or "",
         matches=played.matches,
         patch=played.patch,
@@ -84,20 +84,20 @@ def step_row(row: Trajectory, index: int, played: ExecutedStep, kinds: dict[str,
     )
 
 
-def _result(value: Any) -> Any:
+def _shorten_result(value: Any) -> Any:
     text = json.dumps(value)
     if len(text) <= MAX_RESULT:
         return value
     return f"{text[: MAX_RESULT // 4]}… ({len(text)} characters; the rest is not kept)"
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    told = verdict.model_dump() | {"reason": clean(verdict.reason), "quote": clean(verdict.quote)}
-    return {name: value for name, value in told.items() if value or name not in ("reason", "quote")}
+def _serialize_verdict(verdict: Verdict) -> dict[str, Any]:
+    values = verdict.model_dump() | {"reason": clean_text(verdict.reason), "quote": clean_text(verdict.quote)}
+    return {name: value for name, value in values.items() if value or name not in ("reason", "quote")}
 
 
 def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: str) -> Score:
-    """Append what a verifier gave. `source` says who asked it: `replay`, `rollout`."""
+    """Append the score of a verifier. `source` is the origin of the execution: `replay`, `rollout`."""
     score = Score.objects.create(
         trajectory=row,
         revision=revision,
@@ -105,9 +105,9 @@ def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: s
         reward=reward.reward,
         passed=reward.passed,
         total=reward.total,
-        verdicts=[_verdict(item) for item in reward.verdicts],
+        verdicts=[_serialize_verdict(item) for item in reward.verdicts],
         outside=[change.model_dump() for change in reward.outside],
-        judge=clean(reward.judge)[:200],
+        judge=clean_text(reward.judge)[:200],
         question=reward.question,
         source=source,
     )

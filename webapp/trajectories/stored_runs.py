@@ -1,4 +1,4 @@
-"""Stored attempts as records that can be executed again: their calls, and what they are recorded with."""
+"""Stored attempts as records that can be executed again: their calls, and their recorded results."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from webapp.trajectories.models import Score, StepKind, Trajectory
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A stored attempt as it is executed again. `earned` is what it is recorded with; `told` on the revision that was
-    asked for, so that this is what it earns there."""
+    """A stored attempt for another execution. `earned` is its recorded reward; `told` is true if that was on the
+    revision that was asked for, so that it is the reward there."""
 
     pk: int
     record: RunRecord
@@ -28,15 +28,15 @@ class StoredRun:
     told: bool
 
 
-def stored_runs(pks: Sequence[int], revision: TaskRevision) -> Iterator[StoredRun]:
-    """The attempts with their calls, one after the other."""
+def load_stored_runs(pks: Sequence[int], revision: TaskRevision) -> Iterator[StoredRun]:
+    """Yield the attempts with their calls, one after the other."""
     rows = Trajectory.objects.filter(pk__in=pks).defer("record", "matrix", "provenance", "replay_note", "note")
     for row in rows.order_by("-id").iterator(chunk_size=50):
-        yield stored_run(row, revision)
+        yield load_stored_run(row, revision)
 
 
-def stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
-    """One attempt with its calls, in two queries."""
+def load_stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
+    """Return one attempt with its calls, in two queries."""
     calls = row.steps.filter(kind__in=(StepKind.QUERY, StepKind.CHANGE)).exclude(error_kind__in=UNREACHED)
     columns = ("turn", "tool", "arguments", "injected", "by")
     steps = tuple(
@@ -61,12 +61,12 @@ def stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
 
 
 def read_injection(stored: Any) -> Injection | None:
-    """Return what is stored of how a call was disturbed; None if it was not."""
+    """Return the stored disturbance of a call; None if it was not disturbed."""
     return Injection.model_validate(stored) if stored is not None else None
 
 
 def read_score(score: Score, revision: TaskRevision) -> Reward:
-    """Return a stored score as the reward that it was made of."""
+    """Return a stored score as the reward that it was made from."""
     return Reward(
         reward=score.reward,
         passed=score.passed,

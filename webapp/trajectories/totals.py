@@ -1,4 +1,4 @@
-"""Totals of trajectories, added to here alone: of a row's steps, of its task, its environment and the tree."""
+"""Totals of trajectories, changed only here: of a row's steps, of its task, its environment and the tree."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from django.db.models import Count, F, Q
 
 from synthesis.contracts import UNCOUNTED, CallResult, TrajectoryStep, is_injected
 from synthesis.formats.records import RunStep
-from webapp.environments.totals import count, lock_environment
+from webapp.environments.totals import add_counts, lock_environment
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.passes.policy_passes import count_passes, is_plain
 
 SCORED = Q(outcome="program_error") | Q(reward__isnull=False) & ~Q(outcome__in=UNCOUNTED)
 """Trajectories that count in a pass rate: those with a reward, and those that the environment's program ended."""
@@ -23,15 +24,15 @@ TASK_COLUMNS = {"trajectories": "trajectory_count", "scored": "scored_count", "s
 
 
 def is_scored(outcome: str, reward: float | None) -> bool:
-    """`SCORED` of one trajectory."""
+    """Return whether one trajectory fits `SCORED`."""
     return outcome == "program_error" or (reward is not None and outcome not in UNCOUNTED)
 
 
 @dataclass
 class StepCounts:
-    """What a trajectory's row says of its steps. A submitted answer is a step, and no call; an error that a disturbance
-    injected is none of the attempt's. Calls of the simulated user are counted apart, their errors are none of the
-    agent's, and the time in tools is everybody's."""
+    """Counts of a trajectory's steps for its row. A submitted answer is a step, but no call; an error that a
+    disturbance injected does not count as the attempt's. Calls of the simulated user are counted apart, and their
+    errors do not count as the agent's; the time in tools is that of both."""
 
     steps: int = 0
     calls: int = 0
@@ -42,7 +43,7 @@ class StepCounts:
 
     @classmethod
     def of(cls, steps: Iterable[tuple[RunStep | TrajectoryStep, CallResult | None]]) -> StepCounts:
-        """Of each step with its result where it was executed."""
+        """Return the counts of steps, each with its result if it was executed."""
         counts = cls()
         for step, result in steps:
             counts.add(step, result)
@@ -60,7 +61,7 @@ class StepCounts:
         self.errors += result is not None and not result.ok and not is_injected(result)
 
     def put(self, row: Trajectory) -> list[str]:
-        """Say it in a row, not saved yet; returns the fields."""
+        """Set the counts on a row, not saved yet; return the names of the fields."""
         row.step_count, row.call_count = self.steps, self.calls
         row.error_count, row.duration_us = self.errors, self.duration_us
         row.injected_count, row.user_call_count = self.injected, self.user_calls
@@ -68,13 +69,14 @@ class StepCounts:
 
 
 @contextmanager
-def counted(row: Trajectory, environment: int | None) -> Iterator[None]:
-    """Count a row as the block saves it instead of as it was. Within a transaction, and `environment` is to be its."""
+def update_totals(row: Trajectory, environment: int | None) -> Iterator[None]:
+    """Replace the counts of a row by those of its state after the block. Within a transaction; `environment` is the
+    row's environment."""
     if environment is not None:
         lock_environment(environment)
-    before = standing(row)
+    before = get_current_counts(row)
     yield
-    settle(before, row)
+    apply_count_changes(before, row)
 
 
 @dataclass(frozen=True)
@@ -82,28 +84,33 @@ class TrajectoryCounts:
     task: int = 0
     environment: int = 0
     numbers: Counter[str] = field(default_factory=Counter)
+    passed: tuple[int, str] | None = None
+    """The revision and the policy whose passes it counts in."""
 
 
-def standing(row: Trajectory) -> TrajectoryCounts:
-    """Where a stored row is counted, and as what; one that is not saved, or has no environment, stands for nothing."""
+def get_current_counts(row: Trajectory) -> TrajectoryCounts:
+    """Return the counts of a stored row and the rows that they are added to; none if it is not saved, or has no
+    environment."""
     if row.pk is None or row.environment_id is None or row.task_id is None:
         return TrajectoryCounts()
     scored = is_scored(row.outcome, row.reward)
     numbers = {"trajectories": 1, "scored": int(scored), "solved": int(scored and row.outcome == "solved")}
-    return TrajectoryCounts(row.task_id, row.environment_id, Counter(numbers))
+    passed = (row.revision_id, row.policy) if scored and row.revision_id and is_plain(row) else None
+    return TrajectoryCounts(row.task_id, row.environment_id, Counter(numbers), passed)
 
 
-def settle(before: TrajectoryCounts, row: Trajectory) -> None:
-    """Count a saved row as it is now instead of as it was `before`.
+def apply_count_changes(before: TrajectoryCounts, row: Trajectory) -> None:
+    """Replace the counts `before` of a row by those of its saved state.
 
-    Environment, tree, task: who counts an environment's tasks locks them in this order too.
+    The lock order is environment, tree, task, as in the code that counts an environment's tasks.
     """
-    after = standing(row)
+    after = get_current_counts(row)
     changes = {before.environment: Counter[str](), after.environment: Counter[str]()}
     changes[before.environment].subtract(before.numbers)
     changes[after.environment].update(after.numbers)
+    # Sorted, so that all transactions lock environments, and then tasks, in one order.
     for environment, numbers in sorted(changes.items()):
-        count(environment, **numbers)
+        add_counts(environment, **numbers)
     tasks = {before.task: Counter[str](), after.task: Counter[str]()}
     tasks[before.task].subtract(before.numbers)
     tasks[after.task].update(after.numbers)
@@ -111,10 +118,12 @@ def settle(before: TrajectoryCounts, row: Trajectory) -> None:
         moved = {column: F(column) + numbers[name] for name, column in TASK_COLUMNS.items() if numbers[name]}
         if task and moved:
             Task.objects.filter(pk=task).update(**moved)
+    for revision, policy in sorted({pair for pair in (before.passed, after.passed) if pair is not None}):
+        count_passes(revision, policy, SCORED)
 
 
 def recount_task(task: int) -> None:
-    """Count a task's trajectories anew; in a transaction that holds its environment."""
+    """Count a task's trajectories anew; in a transaction that holds its environment's lock."""
     rows = Trajectory.objects.filter(task=task)
     counts = rows.aggregate(
         trajectories=Count("pk"),

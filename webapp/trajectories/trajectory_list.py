@@ -1,4 +1,4 @@
-"""The list of trajectories: filters as links, keyset pages, one line each."""
+"""The list of trajectories: filters as links, keyset pages, one line for each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.failure_kinds import FAILURES
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.text_search.matches import with_words
-from webapp.trajectories.text_search.words import WordQuery, read_words
+from webapp.trajectories.text_search.matches import filter_by_words
+from webapp.trajectories.text_search.words import WordQuery, parse_query_words
 from webapp.trajectories.totals import SCORED
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
@@ -69,6 +69,7 @@ COLUMNS = (
     "source",
     "live",
     "outcome",
+    "user_fault",
     "rejected",
     "solver",
     "recorded_reward",
@@ -92,7 +93,7 @@ PICTURED = ("made_by", "since", "judged", "from_id")
 
 @dataclass(frozen=True)
 class Filters:
-    """What the list is narrowed to. `problems` says which parts of the link could not be understood."""
+    """The filters of the list. `problems` lists the parts of the link that could not be read."""
 
     outcome: str = ""
     replay: str = ""
@@ -138,8 +139,8 @@ class Filters:
 
     @property
     def words(self) -> WordQuery:
-        """What of `q` is searched for; empty if `q` has no letter and no digit."""
-        return read_words(self.q)
+        """The words of `q` that are searched for; empty if `q` has no letter and no digit."""
+        return parse_query_words(self.q)
 
     @property
     def environment_row(self) -> Environment | None:
@@ -151,7 +152,7 @@ class Filters:
 
 
 def read_filters(query: QueryDict) -> Filters:
-    """The filters that an address names; what cannot be understood is left out and said."""
+    """Return the filters that an address names; values that cannot be read are left out and listed in `problems`."""
     params = Params(query)
     filters = Filters(
         q=params.search_text("q"),
@@ -180,50 +181,56 @@ def read_filters(query: QueryDict) -> Filters:
     return replace(filters, problems=tuple(f"{name}={params.text(name, 40)}" for name in params.unreadable))
 
 
-def form_of(filters: Filters) -> filter_bar.FilterForm:
-    """The filters as a form above the list."""
+def build_filter_form(filters: Filters) -> filter_bar.FilterForm:
+    """Return the filters as a form above the list."""
     outcomes = [(name, "not scored" if name == "none" else name) for name in OUTCOMES]
     fields = {
-        "q": filter_bar.search("Words of the text", keyed="Search"),
-        "outcome": filter_bar.select("Outcome", outcomes),
-        "failure": filter_bar.select("Failed because", [*FAILURES.items(), ("none", "nothing says why")]),
-        "user_fault": filter_bar.select("Simulated user", USER_FINDINGS),
-        "disturbed": filter_bar.select("Calls", [("yes", "disturbed"), ("no", "not disturbed")]),
-        "replay": filter_bar.select("Replay", ReplayState.values),
-        "policy": filter_bar.search("Policy begins with"),
-        "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
-        "source": filter_bar.text("Source", maxlength=32),
-        "rejected": filter_bar.select(
+        "q": filter_bar.make_search("Words of the text", keyed="Search"),
+        "outcome": filter_bar.make_select("Outcome", outcomes),
+        "failure": filter_bar.make_select("Failed because", [*FAILURES.items(), ("none", "nothing says why")]),
+        "user_fault": filter_bar.make_select("Simulated user", USER_FINDINGS),
+        "disturbed": filter_bar.make_select("Calls", [("yes", "disturbed"), ("no", "not disturbed")]),
+        "replay": filter_bar.make_select("Replay", ReplayState.values),
+        "policy": filter_bar.make_search("Policy begins with"),
+        "rewards": filter_bar.make_range("Reward", "low", "high", ("0", "1"), max=1, step="any"),
+        "source": filter_bar.make_text("Source", maxlength=32),
+        "rejected": filter_bar.make_select(
             "By its batch", [("yes", "rejected"), ("no", "not rejected"), ("solver", "solver runs")]
         ),
-        **filter_bar.hidden({"environment": filters.environment, "task": filters.task, "parent": filters.parent}),
-        **filter_bar.hidden({name: getattr(filters, name) for name in ("day", "leave_out", *PICTURED)}),
-        **filter_bar.hidden({"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}),
+        **filter_bar.make_hidden_fields(
+            {"environment": filters.environment, "task": filters.task, "parent": filters.parent}
+        ),
+        **filter_bar.make_hidden_fields({name: getattr(filters, name) for name in ("day", "leave_out", *PICTURED)}),
+        **filter_bar.make_hidden_fields(
+            {"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}
+        ),
     }
     return filter_bar.FilterForm(vars(filters) | {"rewards": [filters.low, filters.high]}, fields)
 
 
-def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip]:
-    """The filters that come with a link: an environment, a task, ticked rows."""
+def build_linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip]:
+    """Return the filters that come with a link: an environment, a task, ticked rows."""
     chips = []
     if filters.environment:
         row = filters.environment_row
         page = reverse("environments:detail", args=[row.pk]) if row else ""
         words = row.name if row else f"{filters.environment} is not there"
-        chips.append(filter_bar.Chip("Environment", words, filter_bar.without(request, "environment"), page=page))
+        chips.append(
+            filter_bar.Chip("Environment", words, filter_bar.build_url_without(request, "environment"), page=page)
+        )
     if filters.task:
         task = filters.task_row
         page = reverse("scenarios:task", args=[task.pk]) if task else ""
         words = task.title if task else f"{filters.task} is not there"
-        chips.append(filter_bar.Chip("Task", words, filter_bar.without(request, "task"), page=page))
+        chips.append(filter_bar.Chip("Task", words, filter_bar.build_url_without(request, "task"), page=page))
     if filters.parent:
         page = reverse("trajectories:detail", args=[filters.parent])
         words = f"trajectory {filters.parent}"
-        chips.append(filter_bar.Chip("Forks of", words, filter_bar.without(request, "parent"), page=page))
+        chips.append(filter_bar.Chip("Forks of", words, filter_bar.build_url_without(request, "parent"), page=page))
     if filters.day:
-        chips.append(filter_bar.Chip("Made on", filters.day, filter_bar.without(request, "day")))
+        chips.append(filter_bar.Chip("Made on", filters.day, filter_bar.build_url_without(request, "day")))
     if filters.leave_out:
-        chips.append(filter_bar.Chip("Without", filters.leave_out, filter_bar.without(request, "leave_out")))
+        chips.append(filter_bar.Chip("Without", filters.leave_out, filter_bar.build_url_without(request, "leave_out")))
     pictured = {
         "made_by": ("Made by", filters.made_by),
         "since": ("Made since", filters.since),
@@ -231,33 +238,35 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
         "from_id": ("Number", f"from {filters.from_id} on" if filters.from_id else ""),
     }
     chips += [
-        filter_bar.Chip(label, said, filter_bar.without(request, name))
+        filter_bar.Chip(label, said, filter_bar.build_url_without(request, name))
         for name, (label, said) in pictured.items()
         if said
     ]
     if filters.ids:
-        clear = filter_bar.without(request, "ids")
+        clear = filter_bar.build_url_without(request, "ids")
         chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
     if filters.order.lstrip("-") == "reward":
-        chips.append(filter_bar.Chip("Only", "with a reward, in its order", filter_bar.without(request, "order")))
+        chips.append(
+            filter_bar.Chip("Only", "with a reward, in its order", filter_bar.build_url_without(request, "order"))
+        )
     return chips
 
 
-def rows_of(filters: Filters) -> QuerySet[Trajectory]:
-    return counted_rows(filters)[0]
+def filter_trajectories(filters: Filters) -> QuerySet[Trajectory]:
+    return filter_and_count(filters)[0]
 
 
-def counted_rows(filters: Filters) -> tuple[QuerySet[Trajectory], RowCount | None]:
-    """The rows that the filters leave, and how many they are if that is known already."""
-    rows = _rows_without_words(filters)
+def filter_and_count(filters: Filters) -> tuple[QuerySet[Trajectory], RowCount | None]:
+    """Return the rows that the filters leave, and their number if that is known already."""
+    rows = _filter_without_words(filters)
     if not filters.q:
         return rows, None
     alone = not replace(filters, q="").any and filters.order.lstrip("-") == "id"
-    found, total = with_words(rows, filters.q, alone=alone)
-    return found, RowCount(total) if alone else None
+    matching_rows, total = filter_by_words(rows, filters.q, alone=alone)
+    return matching_rows, RowCount(total) if alone else None
 
 
-def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
+def _filter_without_words(filters: Filters) -> QuerySet[Trajectory]:
     rows = Trajectory.objects.all()
     if filters.outcome:
         rows = rows.filter(outcome="" if filters.outcome == "none" else filters.outcome)
@@ -284,7 +293,7 @@ def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
     if filters.ids:
         rows = rows.filter(pk__in=filters.ids)
     if filters.day:
-        rows = rows.filter(**_made_on(date.fromisoformat(filters.day)))
+        rows = rows.filter(**_build_day_filter(date.fromisoformat(filters.day)))
     if filters.leave_out:
         rows = rows.filter(environment__isnull=False).exclude(environment__source=filters.leave_out)
     if filters.failure == "none":
@@ -308,16 +317,16 @@ def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
     return rows
 
 
-def _made_on(day: date) -> dict[str, Any]:
-    """The filter of what was made on a day, bounded by number too: a page walks the numbers, of which a day has few.
+def _build_day_filter(day: date) -> dict[str, Any]:
+    """Return the filter of a day, bounded by primary keys too: a page walks the keys, of which a day has few.
 
-    One look into the index of days gives both ends; counting keeps the planner from walking the numbers for them.
+    One lookup in the index of days gives both ends; counting keeps the planner from walking the keys for them.
     """
     ends = tuple(datetime.combine(day, at, UTC) for at in (time.min, time.max))
-    made = Trajectory.objects.filter(created_at__range=ends)
-    found = made.aggregate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
-    return {"created_at__range": ends, "pk__range": (found["first"] or 0, found["last"] or 0)}
+    made_that_day = Trajectory.objects.filter(created_at__range=ends)
+    ends_by_name = made_that_day.aggregate(count=Count("pk"), first=Min("pk"), last=Max("pk"))
+    return {"created_at__range": ends, "pk__range": (ends_by_name["first"] or 0, ends_by_name["last"] or 0)}
 
 
-def lines(rows: QuerySet[Trajectory]) -> QuerySet[Trajectory]:
+def select_list_columns(rows: QuerySet[Trajectory]) -> QuerySet[Trajectory]:
     return rows.select_related("task", "environment").only(*COLUMNS)

@@ -1,4 +1,4 @@
-"""Periodic jobs of webhooks: messages that are due are sent, old ones removed."""
+"""Periodic jobs of webhooks: due messages are sent, old ones removed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ EACH = 20
 
 
 @shared_task(name="webhooks.send_due")
-def send_due() -> int:
-    """Send what is due, to all addresses at the same time; a message that is not told of again is due once more after a
+def send_due_deliveries() -> int:
+    """Send due messages, to all addresses at the same time; a claimed message without a result is due again after a
     minute."""
-    claimed = services.claim_due(EACH)
+    claimed = services.claim_due_deliveries(EACH)
     release_connection()
-    return delivery.send(claimed)
+    return delivery.send_deliveries(claimed)
 
 
 @shared_task(name="webhooks.prune")
-def prune() -> None:
+def prune_deliveries() -> None:
     """Remove messages that are over and older than a month."""
-    services.prune()
+    services.prune_deliveries()

@@ -11,8 +11,8 @@ from webapp.public_ids import public_id_field
 
 
 class Webhook(models.Model):
-    """An address that is told what happens. `sealed_secret` is encrypted; it was shown once. `off` says why nothing is
-    sent there: by a person, or because the address answered 410 Gone."""
+    """Address that events are posted to. `sealed_secret` is encrypted; it was shown once. `off` says why nothing is
+    sent there: a person switched it off, or the address answered 410 Gone."""
 
     name = models.CharField(max_length=60, unique=True)
     url = models.CharField(max_length=500)
@@ -35,8 +35,9 @@ class DeliveryState(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """A message to one address. `public_id` is its `webhook-id`, the same in each try, by which a receiver knows what
-    it has had; nobody tries before `due_at`. `status` is the last answer's, 0 without one, `said` what went wrong."""
+    """Message to one address. `public_id` is its `webhook-id`, the same in each try, by which a receiver detects
+    duplicates; it is not tried before `due_at`. `status` is that of the last answer, 0 without one, `said` the
+    error."""
 
     public_id = public_id_field("msg")
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")

@@ -14,12 +14,12 @@ from django.db.models import Q
 from django.utils import timezone
 
 from synthesis.errors import InputError, LLMError
-from synthesis.formats.values import clean
-from webapp.accounts.services import audit
-from webapp.endpoints.addresses import check_address, require_plain
-from webapp.endpoints.key_encryption import seal, unseal
+from synthesis.formats.values import clean_text
+from webapp.accounts.services import write_audit_entry
+from webapp.endpoints.addresses import check_address, require_plain_address
+from webapp.endpoints.key_encryption import decrypt_key, encrypt_key
 from webapp.webhooks.models import Delivery, DeliveryState, Webhook
-from webapp.webhooks.signature import new_secret
+from webapp.webhooks.signature import generate_secret
 
 MOST = 20
 """So many addresses are told at most."""
@@ -32,9 +32,9 @@ PAYLOAD_CHARS = 20_000
 _NAME = re.compile(r"[\w][\w .:-]{0,59}")
 
 
-def require_address(url: str) -> None:
-    """Raises InputError for an address that nothing is sent to: the rules for endpoints hold."""
-    require_plain(url)
+def require_webhook_address(url: str) -> None:
+    """Raise InputError for an address that messages may not be sent to: the rules for endpoints apply."""
+    require_plain_address(url)
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InputError("The address begins with https:// and names a host.")
@@ -47,55 +47,55 @@ def require_address(url: str) -> None:
 
 
 def create_webhook(actor: Any, name: str, url: str) -> tuple[Webhook, str]:
-    """Register an address; returns it with its secret, which is shown now and never again. Raises InputError."""
-    name, url = clean(name.strip()), url.strip(" ")
+    """Register an address; return it with its secret, which is shown now and never again. Raises InputError."""
+    name, url = clean_text(name.strip()), url.strip(" ")
     if not _NAME.fullmatch(name):
         raise InputError("A name has 1 to 60 letters, digits, spaces or . : - _ and starts with a letter or digit.")
     if len(url) > 500:
         raise InputError("The address has at most 500 characters.")
-    require_address(url)
+    require_webhook_address(url)
     if Webhook.objects.count() >= MOST:
         raise InputError(f"There are {MOST} webhooks already. Delete one that nobody reads.")
-    secret = new_secret()
+    secret = generate_secret()
     try:
         with transaction.atomic():
-            row = Webhook.objects.create(name=name, url=url, sealed_secret=seal(secret), created_by=actor)
-            audit(actor, "webhook.create", row, url=url)
+            row = Webhook.objects.create(name=name, url=url, sealed_secret=encrypt_key(secret), created_by=actor)
+            write_audit_entry(actor, "webhook.create", row, url=url)
     except IntegrityError:
         raise InputError(f"There is a webhook named {name} already.") from None
     return row, secret
 
 
 @transaction.atomic
-def new_secret_of(actor: Any, row: Webhook) -> str:
-    """Give an address a new secret; the one before signs nothing any more."""
-    secret = new_secret()
-    row.sealed_secret = seal(secret)
+def renew_secret(actor: Any, row: Webhook) -> str:
+    """Give an address a new secret; the previous one signs nothing any more."""
+    secret = generate_secret()
+    row.sealed_secret = encrypt_key(secret)
     row.save(update_fields=["sealed_secret"])
-    audit(actor, "webhook.secret", row)
+    write_audit_entry(actor, "webhook.secret", row)
     return secret
 
 
 @transaction.atomic
-def switch(actor: Any, row: Webhook, on: bool) -> None:
-    """Begin again, or stop, to send there. What waited while it was off is not sent later."""
+def switch_webhook(actor: Any, row: Webhook, on: bool) -> None:
+    """Start or stop sending to an address. Messages that waited while it was off are not sent later."""
     row.off = "" if on else "switched off"
     row.save(update_fields=["off"])
     if not on:
         row.deliveries.filter(state=DeliveryState.WAITING).update(state=DeliveryState.FAILED, said="switched off")
-    audit(actor, "webhook.on" if on else "webhook.off", row)
+    write_audit_entry(actor, "webhook.on" if on else "webhook.off", row)
 
 
 @transaction.atomic
 def delete_webhook(actor: Any, row: Webhook) -> None:
-    audit(actor, "webhook.delete", row, url=row.url)
+    write_audit_entry(actor, "webhook.delete", row, url=row.url)
     row.delete()
 
 
-def secret_of(row: Webhook) -> str:
-    """Raises InputError: the installation's secret has changed since."""
+def unseal_secret(row: Webhook) -> str:
+    """Return the secret of an address. Raises InputError: the installation's secret has changed since."""
     try:
-        return unseal(row.sealed_secret)
+        return decrypt_key(row.sealed_secret)
     except InputError:
         raise InputError(
             "The webhook's secret cannot be read any more: the installation's secret (ENVARIUM_SECRET_KEY) has "
@@ -103,19 +103,19 @@ def secret_of(row: Webhook) -> str:
         ) from None
 
 
-def announce(kind: str, data: dict[str, Any]) -> list[Delivery]:
-    """Let a message wait for each address that is on. Call within the transaction of what happened."""
-    return [_message(row, kind, data) for row in Webhook.objects.filter(off="")]
+def announce_event(kind: str, data: dict[str, Any]) -> list[Delivery]:
+    """Queue a message for each address that is on. Call within the transaction of the event."""
+    return [_create_delivery(row, kind, data) for row in Webhook.objects.filter(off="")]
 
 
-def send_test(actor: Any, row: Webhook) -> Delivery:
-    """Let a test message wait for one address."""
+def queue_test_delivery(actor: Any, row: Webhook) -> Delivery:
+    """Queue a test message for one address."""
     with transaction.atomic():
-        audit(actor, "webhook.test", row)
-        return _message(row, "webhook.test", {"words": "A test from Envarium. Nothing has happened."})
+        write_audit_entry(actor, "webhook.test", row)
+        return _create_delivery(row, "webhook.test", {"words": "A test from Envarium. Nothing has happened."})
 
 
-def _message(row: Webhook, kind: str, data: dict[str, Any]) -> Delivery:
+def _create_delivery(row: Webhook, kind: str, data: dict[str, Any]) -> Delivery:
     now = timezone.now()
     payload = {"type": kind, "timestamp": now.isoformat(), "data": data}
     if len(json.dumps(payload)) > PAYLOAD_CHARS:
@@ -123,9 +123,11 @@ def _message(row: Webhook, kind: str, data: dict[str, Any]) -> Delivery:
     return Delivery.objects.create(webhook=row, type=kind, payload=payload, due_at=now)
 
 
-def claim_due(limit: int) -> list[list[Delivery]]:
-    """Take messages that are due, at most `limit` of each address, so that nobody else sends them meanwhile. Returns
-    those of each address together, in the order in which they came to be due."""
+def claim_due_deliveries(limit: int) -> list[list[Delivery]]:
+    """Take due messages, at most `limit` of each address, so that no other process sends them meanwhile.
+
+    Return those of each address together, in the order in which they became due.
+    """
     now = timezone.now()
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, due_at__lte=now, webhook__off="")
     claimed = []
@@ -140,9 +142,9 @@ def claim_due(limit: int) -> list[list[Delivery]]:
     return claimed
 
 
-def put_off(rows: Sequence[Delivery], row: Delivery) -> None:
-    """Let messages that were claimed and not tried wait: with all others of their address as long as `row`, if that
-    failed there; else they are due at once."""
+def postpone_deliveries(rows: Sequence[Delivery], row: Delivery) -> None:
+    """Postpone messages that were claimed and not tried: with all others of their address until `row` is due, if that
+    failed; else they are due at once."""
     if row.state == DeliveryState.WAITING:
         waiting = Delivery.objects.filter(webhook=row.webhook_id, state=DeliveryState.WAITING)
         waiting.filter(Q(due_at__lt=row.due_at) | Q(pk__in=[one.pk for one in rows])).update(due_at=row.due_at)
@@ -152,9 +154,9 @@ def put_off(rows: Sequence[Delivery], row: Delivery) -> None:
 
 
 def note_try(row: Delivery, status: int, said: str, wait_s: float = 0.0) -> None:
-    """Write how a try ended: 2xx has arrived, 410 switches the address off, everything else is tried again."""
+    """Write the outcome of a try: 2xx has arrived, 410 switches the address off, everything else is tried again."""
     now = timezone.now()
-    row.tries, row.status, row.said, row.tried_at = row.tries + 1, status, clean(said)[:400], now
+    row.tries, row.status, row.said, row.tried_at = row.tries + 1, status, clean_text(said)[:400], now
     if 200 <= status < 300:
         row.state = DeliveryState.DELIVERED
     elif status == 410:
@@ -170,7 +172,7 @@ def note_try(row: Delivery, status: int, said: str, wait_s: float = 0.0) -> None
     Delivery.objects.filter(pk=row.pk).update(**{name: getattr(row, name) for name in changed})
 
 
-def prune() -> None:
+def prune_deliveries() -> None:
     """Remove messages that are over and old."""
     over = Delivery.objects.exclude(state=DeliveryState.WAITING)
     over.filter(created_at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()

@@ -11,13 +11,13 @@ PREFIX = "whsec_"
 SECRET_BYTES = 32
 
 
-def new_secret() -> str:
-    """A secret as receivers' libraries take it: `whsec_` and base64."""
+def generate_secret() -> str:
+    """Return a new secret as receivers' libraries take it: `whsec_` and base64."""
     return PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
-def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """The value of the header `webhook-signature`."""
+def compute_signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """Return the value of the header `webhook-signature`."""
     key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{message_id}.{timestamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()

@@ -4,9 +4,9 @@ from webapp.webhooks import webhook_views
 
 app_name = "webhooks"
 urlpatterns = [
-    path("", webhook_views.listing, name="list"),
-    path("<int:pk>/", webhook_views.detail, name="detail"),
-    path("<int:pk>/test/", webhook_views.test, name="test"),
-    path("<int:pk>/switch/", webhook_views.switch, name="switch"),
-    path("<int:pk>/delete/", webhook_views.delete, name="delete"),
+    path("", webhook_views.list_webhooks, name="list"),
+    path("<int:pk>/", webhook_views.show_webhook, name="detail"),
+    path("<int:pk>/test/", webhook_views.send_test_message, name="test"),
+    path("<int:pk>/switch/", webhook_views.switch_webhook, name="switch"),
+    path("<int:pk>/delete/", webhook_views.delete_webhook, name="delete"),
 ]

@@ -8,7 +8,7 @@ class WorkersConfig(AppConfig):
     label = "workers"
 
     def ready(self) -> None:
-        from webapp.runs.candidates import register  # models are there only now
-        from webapp.workers.registration import away_candidates, live_candidates
+        from webapp.runs.candidates import register_source  # models are there only now
+        from webapp.workers.registration import list_away_candidates, list_live_candidates
 
-        register("workers", live_candidates, away_candidates)
+        register_source("workers", list_live_candidates, list_away_candidates)

@@ -1,7 +1,7 @@
 """Uploads of checkpoints: announced with sizes and hashes, sent in pieces, taken once all hashes are right.
 
-Pieces are gathered in `incoming/` of this machine's own disk; a whole file goes into the file store. No transaction is
-open while bytes are written or read.
+Pieces are gathered in `incoming/` of this machine's own disk; a complete file goes into the file store. No transaction
+is open while bytes are written or read.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from webapp.disk import has_room, is_disk_full
 from webapp.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob, TrainingState
-from webapp.runs.topics import tell_job
+from webapp.runs.topics import publish_job
 from webapp.workers import claims
 from webapp.workers.errors import IncompleteCheckpoint, TooManyUploads, WrongHash, WrongOffset
-from webapp.workers.weights import SUFFIX, require_alike, require_format
+from webapp.workers.weights import SUFFIX, require_format, require_same_model
 
 FOLDER = "checkpoints"
 PIECE_BYTES = 8 * 1024 * 1024
@@ -50,7 +50,7 @@ LOCKS = 16
 
 @dataclass(frozen=True)
 class AnnouncedFile:
-    """A file that will be sent."""
+    """File that will be sent."""
 
     path: str
     bytes: int
@@ -58,7 +58,7 @@ class AnnouncedFile:
 
 
 class _MovableFile(File):
-    """A file of this disk that the file store may move to its place instead of copying it."""
+    """File of this disk that the file store may move to its place instead of copying it."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         super().__init__(file, name=path.name)
@@ -71,22 +71,22 @@ class _MovableFile(File):
 def begin_checkpoint(
     public_id: str, number: int, step: int, final: bool, files: Sequence[AnnouncedFile], user: Any = None
 ) -> Checkpoint:
-    """Announce a checkpoint; announced again, it is the one that is there, with what was received of it.
+    """Announce a checkpoint; if it was announced before, return it with what was received of it.
 
     Raises as `claims.held`; Unusable: a file is not taken; Conflict: the step's checkpoint is another one;
-    TooManyUploads; InfrastructureError: the disk has no room for what is announced.
+    TooManyUploads; InfrastructureError: the disk has no room for the announced bytes.
     """
     _require_files(files, final)
     with transaction.atomic():
-        job, _ = claims.held(public_id, number, user, lock=True)
-        known = Checkpoint.objects.filter(job=job, attempt=number, step=step, final=final).first()
-        if known is not None:
-            same = {AnnouncedFile(file.path, file.bytes, file.sha256) for file in known.files.all()} == set(files)
-            if same and known.state != CheckpointState.DELETED:
-                return known
-            if known.state == CheckpointState.READY:
+        job, _ = claims.require_attempt(public_id, number, user, lock=True)
+        checkpoint = Checkpoint.objects.filter(job=job, attempt=number, step=step, final=final).first()
+        if checkpoint is not None:
+            same = {AnnouncedFile(file.path, file.bytes, file.sha256) for file in checkpoint.files.all()} == set(files)
+            if same and checkpoint.state != CheckpointState.DELETED:
+                return checkpoint
+            if checkpoint.state == CheckpointState.READY:
                 raise Conflict(f"The checkpoint of step {step} is here already, with other files.")
-            drop(known)
+            drop_checkpoint(checkpoint)
         _require_room(job, number, sum(file.bytes for file in files))
         row = Checkpoint.objects.create(
             job=job, attempt=number, step=step, final=final, bytes=sum(file.bytes for file in files)
@@ -100,16 +100,16 @@ def begin_checkpoint(
 def take_piece(
     public_id: str, number: int, checkpoint: str, path: str, offset: int, piece: bytes, user: Any = None
 ) -> int:
-    """Write the next bytes of a file; returns how many are here now.
+    """Write the next bytes of a file; return how many are here now.
 
     Raises as `claims.held`; NotFound; WrongOffset; Unusable: more bytes than were announced.
     """
-    row, file = _file(public_id, number, checkpoint, path, user)
+    row, file = _get_file(public_id, number, checkpoint, path, user)
     if row.state == CheckpointState.READY:
         return file.received
-    at = _place(file)
-    here = at.stat().st_size if at.exists() else 0
-    if here < file.received:
+    at = _get_part_path(file)
+    size_on_disk = at.stat().st_size if at.exists() else 0
+    if size_on_disk < file.received:
         # Another machine, or a disk that was cleared: from the beginning.
         CheckpointFile.objects.filter(pk=file.pk).update(received=0)
         file.received = 0
@@ -117,9 +117,9 @@ def take_piece(
         raise WrongOffset(path, file.received)
     if not piece or offset + len(piece) > file.bytes:
         raise Unusable(f"{path}: {offset + len(piece):,} bytes were sent of {file.bytes:,} that were announced.")
-    _write(at, offset, piece)
+    _write_piece(at, offset, piece)
     with transaction.atomic():
-        claims.held(public_id, number, user, lock=True)
+        claims.require_attempt(public_id, number, user, lock=True)
         mine = CheckpointFile.objects.filter(pk=file.pk, received=offset)
         if not mine.update(received=offset + len(piece)):
             received = CheckpointFile.objects.filter(pk=file.pk).values_list("received", flat=True).first()
@@ -128,29 +128,30 @@ def take_piece(
 
 
 def complete_checkpoint(public_id: str, number: int, checkpoint: str, user: Any = None) -> Checkpoint:
-    """Check all files and take the checkpoint. Sent again, it is answered alike.
+    """Check all files and take the checkpoint. Idempotent.
 
     Raises as `claims.held`; NotFound; IncompleteCheckpoint; WrongHash: those files begin anew; Unusable: weights that
     are not the job's model (`weights.py`).
     """
-    row = _checkpoint(public_id, number, checkpoint, user)
+    row = _get_checkpoint(public_id, number, checkpoint, user)
     if row.state == CheckpointState.READY:
         return row
-    with _alone(row):
-        return _complete(public_id, number, checkpoint, user)
+    with _lock_checkpoint(row):
+        return _complete_locked(public_id, number, checkpoint, user)
 
 
 @contextlib.contextmanager
-def _alone(row: Checkpoint) -> Iterator[None]:
-    """One at a time takes a checkpoint's files: a second would find them gone. No transaction is open meanwhile."""
+def _lock_checkpoint(row: Checkpoint) -> Iterator[None]:
+    """Lock a checkpoint while its files are taken: a second request would find them gone. No transaction is open
+    meanwhile."""
     release_connection()
-    with (incoming() / f"lock-{row.pk % LOCKS}").open("wb") as file:
+    with (open_incoming_folder() / f"lock-{row.pk % LOCKS}").open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _complete(public_id: str, number: int, checkpoint: str, user: Any) -> Checkpoint:
-    row = _checkpoint(public_id, number, checkpoint, user)
+def _complete_locked(public_id: str, number: int, checkpoint: str, user: Any) -> Checkpoint:
+    row = _get_checkpoint(public_id, number, checkpoint, user)
     if row.state == CheckpointState.READY:
         return row
     files = list(row.files.all())
@@ -159,69 +160,70 @@ def _complete(public_id: str, number: int, checkpoint: str, user: Any) -> Checkp
         message = f"{len(missing)} files are not whole yet: send the rest of them."
         raise IncompleteCheckpoint(message, facts={"files": missing[:100]})
     release_connection()
-    wrong = [file.path for file in files if not file.stored and not _take(row, file)]
+    wrong = [file.path for file in files if not file.stored and not _take_file(row, file)]
     if wrong:
         message = f"{', '.join(wrong[:5])}: not the bytes that were announced. Send them again from the beginning."
         raise WrongHash(message, facts={"files": [{"path": path, "received": 0} for path in wrong]})
     _require_weights(row)
     with transaction.atomic():
-        job, _ = claims.held(public_id, number, user, lock=True)
+        job, _ = claims.require_attempt(public_id, number, user, lock=True)
         if not Checkpoint.objects.filter(pk=row.pk, state=CheckpointState.UPLOADING).update(
             state=CheckpointState.READY
         ):
             return Checkpoint.objects.get(pk=row.pk)
-        _note(job, row)
+        _note_complete(job, row)
     row.refresh_from_db()
     return row
 
 
 def _require_weights(row: Checkpoint) -> None:
-    """Raises Unusable as `require_alike`. An event of the job says so: without these weights it cannot end as done."""
+    """Raise Unusable as `require_alike`, and record an event of the job: without these weights it cannot end as
+    done."""
     try:
-        require_alike(row)
+        require_same_model(row)
     except Unusable as error:
         what = "The final model" if row.final else f"The checkpoint of step {row.step}"
-        transitions.tell_refusal(row.job, f"{what} was not taken. {error}", row.step)
+        transitions.log_refusal(row.job, f"{what} was not taken. {error}", row.step)
         raise
 
 
-def drop(checkpoint: Checkpoint) -> None:
-    """Remove a checkpoint that was never whole, and its files after the commit."""
+def drop_checkpoint(checkpoint: Checkpoint) -> None:
+    """Remove a checkpoint that was never complete, and its files after the commit."""
     remove_files(checkpoint)
     checkpoint.delete()
 
 
 def remove_files(checkpoint: Checkpoint) -> None:
-    """Remove the files of a checkpoint after the commit; their names and hashes stay in the rows."""
+    """Remove the files of a checkpoint after the commit; their names and hashes remain in the rows."""
     for file in checkpoint.files.all():
-        place, stored = _place(file), file.stored
+        place, stored = _get_part_path(file), file.stored
         transaction.on_commit(lambda place=place: place.unlink(missing_ok=True))  # type: ignore[misc]
         if stored:
             transaction.on_commit(lambda stored=stored: default_storage.delete(stored))  # type: ignore[misc]
     checkpoint.files.update(stored="", received=0)
 
 
-def incoming() -> Path:
+def open_incoming_folder() -> Path:
     folder = Path(settings.ENVARIUM_HOME) / "incoming"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 
 
-def disk_error(error: OSError) -> InfrastructureError:
-    """The error of a disk that cannot be written, after which a worker tries again."""
+def build_disk_error(error: OSError) -> InfrastructureError:
+    """Return the error of a disk that cannot be written, after which a worker tries again."""
     full = "The disk of the web app is full."
     return InfrastructureError(full if is_disk_full(error) else f"Cannot be written: {error.strerror}.")
 
 
-def _note(job: TrainingJob, row: Checkpoint) -> None:
+def _note_complete(job: TrainingJob, row: Checkpoint) -> None:
     TrainingJob.objects.filter(pk=job.pk).update(lost=0)
     what = "The final model" if row.final else f"The checkpoint of step {row.step}"
-    transitions.say(job, "info", f"{what} is here.", kind="checkpoint", checkpoint=row.public_id, step=row.step)
-    tell_job(job.pk)
+    transitions.log_event(job, "info", f"{what} is here.", kind="checkpoint", checkpoint=row.public_id, step=row.step)
+    publish_job(job.pk)
 
 
 def _require_files(files: Sequence[AnnouncedFile], final: bool) -> None:
-    """Raises Unusable."""
+    """Raise Unusable for files that a checkpoint cannot have."""
     paths = [file.path for file in files]
     for path in paths:
         _require_path(path, final)
@@ -243,13 +245,14 @@ def _require_files(files: Sequence[AnnouncedFile], final: bool) -> None:
 
 
 def _require_room(job: TrainingJob, number: int, size: int) -> None:
-    """Raises TooManyUploads, InfrastructureError. What all running attempts announced and did not send yet counts."""
-    still = Checkpoint.objects.filter(state=CheckpointState.UPLOADING)
-    if still.filter(job=job, attempt=number).count() >= MOST_OPEN:
+    """Raise TooManyUploads or InfrastructureError. The announced bytes of all running attempts that were not sent yet
+    count."""
+    uploading = Checkpoint.objects.filter(state=CheckpointState.UPLOADING)
+    if uploading.filter(job=job, attempt=number).count() >= MOST_OPEN:
         raise TooManyUploads(
             f"{MOST_OPEN} checkpoints of this attempt are announced and not whole yet: send the rest of one first."
         )
-    running = still.filter(job__state=TrainingState.RUNNING, job__attempt=F("attempt"))
+    running = uploading.filter(job__state=TrainingState.RUNNING, job__attempt=F("attempt"))
     sums = CheckpointFile.objects.filter(checkpoint__in=running).aggregate(left=Sum(F("bytes") - F("received")))
     if not has_room(size + int(sums["left"] or 0)):
         raise InfrastructureError(
@@ -271,63 +274,63 @@ def _require_path(path: str, final: bool) -> None:
         )
 
 
-def _checkpoint(public_id: str, number: int, checkpoint: str, user: Any) -> Checkpoint:
-    job, _ = claims.held(public_id, number, user)
+def _get_checkpoint(public_id: str, number: int, checkpoint: str, user: Any) -> Checkpoint:
+    job, _ = claims.require_attempt(public_id, number, user)
     row = Checkpoint.objects.filter(job=job, attempt=number, public_id=checkpoint).first()
     if row is None or row.state == CheckpointState.DELETED:
         raise NotFound("There is no such checkpoint of this attempt: announce it first.")
     return row
 
 
-def _file(public_id: str, number: int, checkpoint: str, path: str, user: Any) -> tuple[Checkpoint, CheckpointFile]:
-    row = _checkpoint(public_id, number, checkpoint, user)
+def _get_file(public_id: str, number: int, checkpoint: str, path: str, user: Any) -> tuple[Checkpoint, CheckpointFile]:
+    row = _get_checkpoint(public_id, number, checkpoint, user)
     file = row.files.filter(path=path).first()
     if file is None:
         raise NotFound(f"The checkpoint has no file {path[:100]!a}.")
     return row, file
 
 
-def _place(file: CheckpointFile) -> Path:
-    return incoming() / f"checkpoint-file-{file.pk}"
+def _get_part_path(file: CheckpointFile) -> Path:
+    return open_incoming_folder() / f"checkpoint-file-{file.pk}"
 
 
-def _write(at: Path, offset: int, piece: bytes) -> None:
-    # Two may send at the same moment: neither makes the file anew, nor cuts what the other has written behind.
+def _write_piece(at: Path, offset: int, piece: bytes) -> None:
+    # Two requests may write at the same moment: neither may truncate the file, or it loses the other's bytes.
     try:
         at.touch()
         with at.open("r+b") as file:
             file.seek(offset)
             file.write(piece)
     except OSError as error:
-        raise disk_error(error) from error
+        raise build_disk_error(error) from error
 
 
-def _take(row: Checkpoint, file: CheckpointFile) -> bool:
-    """Move a whole file into the file store; false where it is not what was announced: it begins anew."""
-    at = _place(file)
+def _take_file(row: Checkpoint, file: CheckpointFile) -> bool:
+    """Move a complete file into the file store; return False if it is not the announced one: it begins anew."""
+    at = _get_part_path(file)
     try:
         at.touch()
         with at.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             if digest != file.sha256 or at.stat().st_size != file.bytes:
-                _begin_anew(file, at)
+                _restart_file(file, at)
                 return False
             try:
                 if file.path.endswith(SUFFIX):
                     require_format(file.path, stream, file.bytes)
             except InputError:
-                _begin_anew(file, at)
+                _restart_file(file, at)
                 raise
             stream.seek(0)
             name = f"{FOLDER}/{row.job.public_id}/{row.public_id}/{uuid.uuid4().hex}"
             stored = default_storage.save(name, _MovableFile(at, stream))
     except OSError as error:
-        raise disk_error(error) from error
+        raise build_disk_error(error) from error
     CheckpointFile.objects.filter(pk=file.pk).update(stored=stored)
     at.unlink(missing_ok=True)
     return True
 
 
-def _begin_anew(file: CheckpointFile, at: Path) -> None:
+def _restart_file(file: CheckpointFile, at: Path) -> None:
     CheckpointFile.objects.filter(pk=file.pk).update(received=0)
     at.unlink(missing_ok=True)

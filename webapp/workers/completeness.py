@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from training.config import Supervised, read_config
-from webapp.runs.evaluations.progress import reported
+from webapp.runs.evaluations.progress import count_reports
 from webapp.runs.models import Checkpoint, CheckpointState, MetricPoint, RolloutFile, TrainingJob
 from webapp.runs.rollouts.reported_means import PARTS, is_counted
 from webapp.runs.transitions import AttemptEnding
@@ -16,44 +16,44 @@ COUNTED_ALIKE = 0.9
 """The share of the steps of SFT that were counted here which a trainer takes at least."""
 
 
-def missing_of(job: TrainingJob, number: int, ending: AttemptEnding) -> str:
-    """What an attempt lacks that ends as done, in words; empty if nothing is missing, or the worker gave a reason.
+def describe_missing(job: TrainingJob, number: int, ending: AttemptEnding) -> str:
+    """Describe what is missing of an attempt that ends as done; empty if nothing is, or the worker gave a reason.
 
     Numbers that the end repeats (`result`) have to be those that were reported; no reason excuses others.
     """
     if job.is_evaluation:
-        here = reported(job)
-        return f"{here} of its {job.total_steps} reports are here." if here < job.total_steps else ""
-    if contradicted := _other_results(job, ending.result or {}):
+        report_count = count_reports(job)
+        return f"{report_count} of its {job.total_steps} reports are here." if report_count < job.total_steps else ""
+    if contradicted := _describe_other_results(job, ending.result or {}):
         return contradicted
     if ending.message.strip():
         return ""
-    if job.total_steps and job.step < _fewest_steps(job):
+    if job.total_steps and job.step < _get_fewest_steps(job):
         return f"it ended at step {job.step} of {job.total_steps}, and no reason was given."
     final = Checkpoint.objects.filter(job=job, attempt=number, final=True, state=CheckpointState.READY)
     step = final.values_list("step", flat=True).first()
     if step is not None and step != job.step:
         return f"its model is said to be of step {step}, and the last step that was reported is {job.step}."
-    return _without_attempts(job)
+    return _describe_unsent_attempts(job)
 
 
-def _fewest_steps(job: TrainingJob) -> int:
-    """Steps that are due at least. Those of SFT are counted here by rows and there by samples; if rows that are too
-    long are dropped, their number is known to the trainer alone."""
+def _get_fewest_steps(job: TrainingJob) -> int:
+    """Return the number of steps that are due at least. Those of SFT are counted here by rows and there by samples; if
+    rows that are too long are dropped, their number is known to the trainer alone."""
     config = read_config(job.config)
     if not isinstance(config, Supervised):
         return job.total_steps
     return 1 if config.too_long == "drop" else math.floor(COUNTED_ALIKE * job.total_steps)
 
 
-def _without_attempts(job: TrainingJob) -> str:
-    """Steps with numbers of attempts that were never sent."""
+def _describe_unsent_attempts(job: TrainingJob) -> str:
+    """Describe steps with numbers of attempts that were never sent."""
     points = MetricPoint.objects.filter(key__job=job, superseded=False).exclude(key__name__startswith="evaluation/")
     names = job.keys.values_list("name", "pk")
     counted = [pk for name, pk in names if is_counted(name) and not name.startswith(tuple(f"{p}/" for p in PARTS))]
-    told = set(points.filter(key__in=counted).values_list("step", flat=True))
-    sent = set(RolloutFile.objects.filter(job=job, superseded=False).values_list("step", flat=True))
-    steps = sorted(told - sent)
+    reported_steps = set(points.filter(key__in=counted).values_list("step", flat=True))
+    sent_steps = set(RolloutFile.objects.filter(job=job, superseded=False).values_list("step", flat=True))
+    steps = sorted(reported_steps - sent_steps)
     if not steps:
         return ""
     named = ", ".join(map(str, steps[:MOST_NAMED])) + (
@@ -62,14 +62,14 @@ def _without_attempts(job: TrainingJob) -> str:
     return f"the attempts behind the numbers of these steps were never sent: {named}."
 
 
-def _other_results(job: TrainingJob, result: dict[str, Any]) -> str:
-    """An evaluation in the result whose numbers are not those of the curves."""
+def _describe_other_results(job: TrainingJob, result: dict[str, Any]) -> str:
+    """Describe an evaluation in the result whose numbers are not those of the curves."""
     evaluations = result.get("evaluations")
-    for told in evaluations if isinstance(evaluations, list) else ():
-        if not isinstance(told, dict) or type(step := told.get("step")) is not int:
+    for evaluation in evaluations if isinstance(evaluations, list) else ():
+        if not isinstance(evaluation, dict) or type(step := evaluation.get("step")) is not int:
             return "its result holds an evaluation without a step."
         for name in ("success", "reward"):
-            value = told.get(name)
+            value = evaluation.get(name)
             if value is None:
                 continue
             if not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""Refusals that a training worker has to tell apart, with the code of each."""
+"""Refusals that a training worker has to distinguish, with the code of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.errors import Conflict, NotFound, QuotaExceeded, Refusal, Unusable
 
 
 class RecordGap(Conflict):
-    """Records before those that were sent are missing."""
+    """Gap before the records that were sent."""
 
     code = "gap"
     meaning: ClassVar[str] = "Records are missing before these: send from `next_seq` on."
@@ -20,7 +20,7 @@ class RecordGap(Conflict):
 
 
 class WrongOffset(Conflict):
-    """A piece of a file that does not follow what is here."""
+    """Piece of a file that does not follow the bytes received so far."""
 
     code = "wrong_offset"
     meaning: ClassVar[str] = "Of this file `received` bytes are here: send what follows them."
@@ -31,21 +31,21 @@ class WrongOffset(Conflict):
 
 
 class IncompleteCheckpoint(Conflict):
-    """A checkpoint whose files are not whole yet."""
+    """Checkpoint whose files are not complete yet."""
 
     code = "incomplete"
     meaning: ClassVar[str] = "Pieces of the checkpoint's files are missing: `files` says which."
 
 
 class TooManyUploads(QuotaExceeded):
-    """More checkpoints that are announced and not whole than an attempt may have."""
+    """More announced and incomplete checkpoints than an attempt may have."""
 
     code = "too_many_uploads"
     meaning: ClassVar[str] = "Checkpoints that were announced are not whole yet: send the rest of one first."
 
 
 class NoFinalModel(Conflict):
-    """An attempt that ended as done without its final model."""
+    """Attempt that ended as done without its final model."""
 
     code = "no_model"
     meaning: ClassVar[str] = "The attempt is done, but its final model was not uploaded."
@@ -59,35 +59,35 @@ class TooManyKeys(Unusable):
 
 
 class WrongHash(Unusable):
-    """Bytes with another hash than was announced."""
+    """Bytes with a hash other than the announced one."""
 
     code = "wrong_hash"
     meaning: ClassVar[str] = "What was received has another SHA-256 than was announced: send it again."
 
 
 class UnknownWorker(NotFound):
-    """A worker without a row here."""
+    """Worker without a row here."""
 
     code = "unknown_worker"
     meaning: ClassVar[str] = "The worker is not known here: register it again."
 
 
 class NoRoleModel(Conflict):
-    """A training job that names no model to play the user, or to judge."""
+    """Training job that names no model to play the user, or to judge."""
 
     code = "no_role_model"
     meaning: ClassVar[str] = "The training job names no model that plays this role."
 
 
 class UnreadableQuestion(Unusable):
-    """A question to the judge that is not made of a user's and an assistant's texts."""
+    """Question to the judge that is not made of a user's and an assistant's texts."""
 
     code = "unreadable_question"
     meaning: ClassVar[str] = "A judge is asked with messages of a user and an assistant, each a text."
 
 
 class CallsUsedUp(QuotaExceeded):
-    """A training job that has made all requests to LLMs that it is allowed."""
+    """Training job that has made all requests to LLMs that it is allowed."""
 
     code = "insufficient_quota"
     meaning: ClassVar[str] = "The training job has used up the requests to LLMs that it is allowed."

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from training.metrics import Event, Record, Values
 from webapp.errors import Unusable
 from webapp.runs.alerts import watch
@@ -26,10 +26,10 @@ from webapp.runs.models import (
     TrainingEvent,
     TrainingJob,
 )
-from webapp.runs.rollouts.reported_keys import require_known
-from webapp.runs.rollouts.reported_means import compare
-from webapp.runs.topics import tell_job
-from webapp.runs.transitions import say
+from webapp.runs.rollouts.reported_keys import require_known_keys
+from webapp.runs.rollouts.reported_means import compare_means
+from webapp.runs.topics import publish_job
+from webapp.runs.transitions import log_event
 from webapp.workers import claims
 from webapp.workers.errors import RecordGap, TooManyKeys
 
@@ -50,35 +50,35 @@ Point = tuple[str, int]
 
 
 def take_records(public_id: str, number: int, records: Sequence[Record], user: Any = None) -> int:
-    """Write the records of an attempt that are new; returns the number that has to follow.
+    """Write the records of an attempt that are new; return the number that has to follow.
 
     Raises as `claims.held`; RecordGap; Unusable for what no trainer would record.
     """
     _require_order(records)
     with transaction.atomic():
-        job, attempt = claims.held(public_id, number, user, lock=True)
+        job, attempt = claims.require_attempt(public_id, number, user, lock=True)
         fresh = [record for record in records if record.seq >= attempt.next_seq]
         if not fresh:
             return attempt.next_seq
         if fresh[0].seq != attempt.next_seq:
             raise RecordGap(fresh[0].seq, attempt.next_seq)
         if attempt.next_seq == 1 and number > 1:
-            supersede(job, number, attempt.from_step)
-        require_known(job, fresh)
-        _write(job, attempt, fresh)
+            supersede_records(job, number, attempt.from_step)
+        require_known_keys(job, fresh)
+        _write_records(job, attempt, fresh)
         attempt.next_seq = fresh[-1].seq + 1
         attempt.save(update_fields=["next_seq", "from_step"])
-        compare(job, number, {record.step for record in fresh if isinstance(record, Values)})
-        tell_job(job.pk)
+        compare_means(job, number, {record.step for record in fresh if isinstance(record, Values)})
+        publish_job(job.pk)
     return attempt.next_seq
 
 
-def supersede(job: TrainingJob, number: int, step: int) -> None:
+def supersede_records(job: TrainingJob, number: int, step: int) -> None:
     """Mark what attempts before `number` recorded behind `step` as superseded. Call with the job locked."""
     points = MetricPoint.objects.filter(key__job=job, attempt__lt=number, step__gt=step, superseded=False)
-    lost = _tokens(points)
+    lost = _count_tokens(points)
     if points.update(superseded=True):
-        _correct_keys(job, step)
+        _correct_newest_values(job, step)
     behind = {"job": job, "attempt__lt": number, "step__gt": step, "superseded": False}
     RolloutFile.objects.filter(**behind).update(superseded=True)
     Checkpoint.objects.filter(**behind, final=False).update(superseded=True)
@@ -94,27 +94,31 @@ def _require_order(records: Sequence[Record]) -> None:
             raise Unusable(f"records: number {record.seq} names a step or number above {MOST_STEPS:,}.")
 
 
-def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]) -> None:
+def _write_records(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]) -> None:
     values: dict[Point, float | None] = {}
     events: list[Event] = []
     for record in records:
         if isinstance(record, Values):
-            told = {(_key(key), record.step): _finite(value) for key, value in record.values.items()}
-            _note_rewritten(job, record.step, {point: values[point] for point in told.keys() & values.keys()}, told)
-            values.update(told)
+            reported = {
+                (_clean_key(key), record.step): _drop_huge_number(value) for key, value in record.values.items()
+            }
+            _note_rewritten(
+                job, record.step, {point: values[point] for point in reported.keys() & values.keys()}, reported
+            )
+            values.update(reported)
         elif isinstance(record, Event):
             events.append(record)
     for event in events:
         _note_resumed(job, attempt, event)
     tokens = _write_points(job, attempt, values) if values else 0
     TrainingEvent.objects.bulk_create(
-        [_event(job, attempt, event) for event in events],
+        [_build_event(job, attempt, event) for event in events],
         ignore_conflicts=True,
     )
-    lost = sum(_count(event.data.get("lost")) for event in events if event.level == "warn")
+    lost = sum(_parse_count(event.data.get("lost")) for event in events if event.level == "warn")
     reached = [record.step for record in records if not isinstance(record, Event)]
     behind = TrainingJob.objects.filter(pk=job.pk)
-    ended = sum(_count(event.data.get("program_errors")) for event in events if event.level == "warn")
+    ended = sum(_parse_count(event.data.get("program_errors")) for event in events if event.level == "warn")
     behind.update(
         infra_errors=F("infra_errors") + lost,
         program_errors=F("program_errors") + ended,
@@ -125,25 +129,28 @@ def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]
     if values:
         behind.update(advanced_at=timezone.now())
         job.step = max(job.step, *reached)
-        watch.look(job, sorted({step for _, step in values}))
+        watch.judge_steps(job, sorted({step for _, step in values}))
 
 
 def _note_rewritten(
     job: TrainingJob, step: int, before: Mapping[Point, float | None], after: Mapping[Point, float | None]
 ) -> None:
-    """Say in the log which numbers of a step were reported before as others: the later ones count."""
-    changed = [f"{key[:80]} was {_said(before[key, at])} and is {_said(after[key, at])}" for key, at in sorted(before)
-               if before[key, at] != after[key, at]]  # fmt: skip
+    """Log which numbers of a step were reported before with other values: the later ones count."""
+    changed = [
+        f"{key[:80]} was {_format_value(before[key, at])} and is {_format_value(after[key, at])}"
+        for key, at in sorted(before)
+        if before[key, at] != after[key, at]
+    ]
     if changed:
         more = f" {len(changed) - MOST_TOLD} more numbers." if len(changed) > MOST_TOLD else ""
-        told = f"The worker reported numbers of step {step} again: {'; '.join(changed[:MOST_TOLD])}.{more}"
-        say(job, "warn", told, kind="rewritten")
+        message = f"The worker reported numbers of step {step} again: {'; '.join(changed[:MOST_TOLD])}.{more}"
+        log_event(job, "warn", message, kind="rewritten")
 
 
-def _note_earlier(
+def _compare_earlier_reports(
     job: TrainingJob, attempt: TrainingAttempt, keys: Mapping[str, int], values: Mapping[Point, float | None]
 ) -> None:
-    """Compare what an attempt reports of steps that it reported before."""
+    """Compare the numbers that an attempt reports with those that it reported before for the same steps."""
     least = min(step for _, step in values)
     if least > job.step:
         return
@@ -157,33 +164,34 @@ def _note_earlier(
         _note_rewritten(job, step, known, values)
 
 
-def _said(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     return "no number" if value is None else f"{value:g}"
 
 
 def _note_resumed(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> None:
-    """The trainer says itself from where it went on: less far back than it was told never, further back perhaps."""
+    """Store the step that the trainer itself says it resumed from: never later than the assigned one, possibly
+    earlier."""
     step = event.data.get("resumed")
     if type(step) is int and 0 <= step < attempt.from_step:
         attempt.from_step = step
-        supersede(job, attempt.number, step)
+        supersede_records(job, attempt.number, step)
 
 
-def _key(name: str) -> str:
+def _clean_key(name: str) -> str:
     if not 0 < len(name) <= KEY_CHARS:
         raise Unusable(f"records: a key has 1 to {KEY_CHARS} characters, this one {len(name)}: {name[:60]!r}.")
-    return clean(name)
+    return clean_text(name)
 
 
-def _finite(value: float | None) -> float | None:
+def _drop_huge_number(value: float | None) -> float | None:
     return value if value is not None and abs(value) <= LARGEST else None
 
 
-def _count(value: Any) -> int:
+def _parse_count(value: Any) -> int:
     return value if type(value) is int and 0 < value < 1_000_000 else 0
 
 
-def _event(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> TrainingEvent:
+def _build_event(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> TrainingEvent:
     data = event.data
     if len(json.dumps(data)) > DATA_CHARS:
         data = {"left_out": f"More than {DATA_CHARS} characters of data."}
@@ -193,14 +201,14 @@ def _event(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> Training
         seq=event.seq,
         step=event.step,
         level=event.level,
-        message=clean(event.message)[:MESSAGE_CHARS],
+        message=clean_text(event.message)[:MESSAGE_CHARS],
         data=data,
-        at=_moment(event.time, attempt.started_at),
+        at=_parse_time(event.time, attempt.started_at),
     )
 
 
-def _moment(seconds: float, started: datetime) -> datetime:
-    """When a record was written: the worker's clock, as far as it can be right."""
+def _parse_time(seconds: float, started: datetime) -> datetime:
+    """Return when a record was written by the worker's clock; now if that clock cannot be right."""
     now = timezone.now()
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
@@ -210,10 +218,10 @@ def _moment(seconds: float, started: datetime) -> datetime:
 
 
 def _write_points(job: TrainingJob, attempt: TrainingAttempt, values: dict[Point, float | None]) -> int:
-    """Write points and the keys' newest; returns the tokens that they say were trained."""
-    keys = _keys(job, {key for key, _ in values})
-    _note_earlier(job, attempt, keys, values)
-    _give_way(attempt, keys, values)
+    """Write points and the newest values of their keys; return the tokens that were trained according to them."""
+    keys = _get_key_ids(job, {key for key, _ in values})
+    _compare_earlier_reports(job, attempt, keys, values)
+    _supersede_points(attempt, keys, values)
     rows = [
         MetricPoint(key_id=keys[key], attempt=attempt.number, step=step, value=value)
         for (key, step), value in values.items()
@@ -229,10 +237,10 @@ def _write_points(job: TrainingJob, attempt: TrainingAttempt, values: dict[Point
     for key, step in values:
         newest[key] = max(step, newest.get(key, 0))
     _write_newest([(keys[key], step, values[key, step]) for key, step in newest.items()])
-    return trained_tokens((step, key, value) for (key, step), value in values.items())
+    return count_trained_tokens((step, key, value) for (key, step), value in values.items())
 
 
-def _keys(job: TrainingJob, names: set[str]) -> dict[str, int]:
+def _get_key_ids(job: TrainingJob, names: set[str]) -> dict[str, int]:
     known = dict(MetricKey.objects.filter(job=job, name__in=names).values_list("name", "pk"))
     missing = sorted(names - known.keys())
     if missing:
@@ -243,8 +251,8 @@ def _keys(job: TrainingJob, names: set[str]) -> dict[str, int]:
     return known
 
 
-def _give_way(attempt: TrainingAttempt, keys: dict[str, int], values: Iterable[Point]) -> None:
-    """An earlier attempt's point of the same key and step counts no more (evaluations are made again on resuming)."""
+def _supersede_points(attempt: TrainingAttempt, keys: dict[str, int], values: Iterable[Point]) -> None:
+    """Supersede earlier attempts' points of the same keys and steps (evaluations are made again on resuming)."""
     again: dict[int, list[int]] = defaultdict(list)
     for key, step in values:
         if attempt.number > 1 and step <= attempt.from_step:
@@ -254,7 +262,7 @@ def _give_way(attempt: TrainingAttempt, keys: dict[str, int], values: Iterable[P
 
 
 def _write_newest(newest: list[tuple[int, int, float | None]]) -> None:
-    """The last step and value of each key, unless a later one is there."""
+    """Store the last step and value of each key, unless a later one is there."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE {MetricKey._meta.db_table} AS k SET last_step = n.step, last_value = n.value "
@@ -264,8 +272,8 @@ def _write_newest(newest: list[tuple[int, int, float | None]]) -> None:
         )
 
 
-def _correct_keys(job: TrainingJob, step: int) -> None:
-    """Keys whose newest point was superseded show the one before it."""
+def _correct_newest_values(job: TrainingJob, step: int) -> None:
+    """Let keys whose newest point was superseded show the one before it."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE {MetricKey._meta.db_table} AS k SET last_step = coalesce(n.step, 0), last_value = n.value "
@@ -277,8 +285,8 @@ def _correct_keys(job: TrainingJob, step: int) -> None:
         )
 
 
-def trained_tokens(values: Iterable[tuple[int, str, float | None]]) -> int:
-    """Number of trained tokens, out of pace and time of steps: (step, key, value)."""
+def count_trained_tokens(values: Iterable[tuple[int, str, float | None]]) -> int:
+    """Return the number of trained tokens, from pace and time of steps: (step, key, value)."""
     steps: dict[int, dict[str, float]] = defaultdict(dict)
     for step, key, value in values:
         if value is not None and key in ("tokens_per_s", "rollout_s", "step_s"):
@@ -290,6 +298,6 @@ def trained_tokens(values: Iterable[tuple[int, str, float | None]]) -> int:
     return round(min(max(tokens, 0.0), 1e15))
 
 
-def _tokens(points: Any) -> int:
+def _count_tokens(points: Any) -> int:
     named = points.filter(key__name__in=["tokens_per_s", "rollout_s", "step_s"])
-    return trained_tokens(named.values_list("step", "key__name", "value"))
+    return count_trained_tokens(named.values_list("step", "key__name", "value"))

@@ -1,4 +1,4 @@
-"""Periodic jobs of training: leases that are over are reaped, what is no longer kept is removed."""
+"""Periodic jobs of training: expired leases are reaped, files past their retention are removed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from webapp.runs.jobs import WORK_SECONDS
 from webapp.runs.local import installation, worker_process
 from webapp.workers import claims, retention
 from webapp.workers.serving import deployment_claims
-from webapp.workers.serving.wakeups import waiting
+from webapp.workers.serving.wakeups import waiting_deployments
 
-LOCAL["workers.reap"] = lambda: claims.reap() + deployment_claims.reap()
+LOCAL["workers.reap"] = lambda: claims.reap_jobs() + deployment_claims.reap_deployments()
 SERVED_BESIDE = 2
 """So many models are served at once beside this site."""
 
@@ -22,14 +22,15 @@ SERVED_BESIDE = 2
     soft_time_limit=WORK_SECONDS,
     time_limit=WORK_SECONDS + 60,
 )
-def serve() -> None:
-    """Run a serving worker until nothing is to be served, if something waits and what serving needs is here."""
-    wanted = installation.importable() and waiting().exists()
-    if wanted and not worker_process.is_working(SERVED_BESIDE):
-        worker_process.work(SERVED_BESIDE)
+def serve_models() -> None:
+    """Run a serving worker until nothing is to be served, if a deployment waits and the packages for serving are
+    here."""
+    can_serve = installation.can_import_training() and waiting_deployments().exists()
+    if can_serve and not worker_process.is_working(SERVED_BESIDE):
+        worker_process.run_worker(SERVED_BESIDE)
 
 
 @shared_task(name="workers.prune")
-def prune() -> None:
-    """Remove old checkpoints, the files of old attempts, and uploads that nobody goes on with."""
-    retention.prune()
+def prune_training() -> None:
+    """Remove old checkpoints, the files of old attempts, and abandoned uploads."""
+    retention.prune_expired()

@@ -1,10 +1,10 @@
 """Proxy of the LLMs that a job asks (user, judge, a policy that is evaluated): OpenAI's chat API, counted and capped.
 
-What a judge is asked and says first is kept: the same question has that reply from then on, and attempts that are
+The first reply of a judge to a question is stored: the same question has that reply from then on, and attempts that are
 executed again are judged by it (`webapp.runs.rollouts.recorded_judge`).
 
-One event loop a process holds the connections, so that an endpoint's own limit holds for all requests together. It
-tries nothing again: who asks does, and is told when that helps.
+One event loop a process holds the connections, so that an endpoint's own limit holds for all requests together. The
+proxy never retries: the caller does, and the error says if that helps.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from django.db.models import F
 
 from synthesis.contracts import Message, Usage
 from synthesis.errors import InputError, LLMError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.llm.chat import Reply
-from synthesis.llm.wire import reply_message
-from synthesis.verifiers.rubric import question_hash
+from synthesis.llm.wire import build_reply_message
+from synthesis.verifiers.rubric import hash_question
 from webapp.database.connections import release_connection
-from webapp.endpoints.connections import connect
+from webapp.endpoints.connections import open_connection
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.services import opened
+from webapp.endpoints.services import open_endpoint
 from webapp.errors import UpstreamError
-from webapp.runs.evaluations.progress import served_model
+from webapp.runs.evaluations.progress import get_served_model
 from webapp.runs.models import JudgeReply, TrainingJob
 from webapp.runs.rollouts.recorded_judge import MOST_REPLY
 from webapp.workers import claims
@@ -45,62 +45,66 @@ CLOSE_SECONDS = 2.0
 Role = Literal["user", "judge", "policy"]
 
 
-def complete(public_id: str, number: int, role: Role, body: dict[str, Any], user: Any = None) -> dict[str, Any]:
-    """A chat completion by the model that plays the job's user, judges its answers, or is evaluated.
+def complete_chat(public_id: str, number: int, role: Role, body: dict[str, Any], user: Any = None) -> dict[str, Any]:
+    """Return a chat completion by the model that plays the job's user, judges its answers, or is evaluated.
 
     Raises as `claims.held`; NoRoleModel; UnreadableQuestion; CallsUsedUp; UpstreamError.
     """
-    job, _ = claims.held(public_id, number, user)
+    job, _ = claims.require_attempt(public_id, number, user)
     if role == "judge":
-        return _judged(job, number, body)
+        return _ask_judge(job, number, body)
     if role == "policy":
-        return _evaluated(job, number, body)
-    reply = _asked(job, number, "plays the user", job.user_endpoint, body | {"model": job.user_model})
-    return spelled(reply, job.user_model)
+        return _ask_policy(job, number, body)
+    reply = _ask_endpoint(job, number, "plays the user", job.user_endpoint, body | {"model": job.user_model})
+    return serialize_reply(reply, job.user_model)
 
 
-def _evaluated(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, Any]:
-    """A turn of the model that an evaluation is about."""
+def _ask_policy(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a turn of the model that an evaluation is about."""
     try:
-        endpoint, model = served_model(job)
+        endpoint, model = get_served_model(job)
     except InputError as error:
         raise NoRoleModel(str(error)) from error
-    return spelled(_asked(job, number, "is evaluated", endpoint, body | {"model": model}), model)
+    return serialize_reply(_ask_endpoint(job, number, "is evaluated", endpoint, body | {"model": model}), model)
 
 
-def _judged(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, Any]:
-    """The first reply of the judge to these messages; asked for where there is none yet. Of the request only its
-    messages count, lest a worker ask until it hears what it wants."""
+def _ask_judge(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Return the first reply of the judge to these messages, asking for it if there is none yet. Of the request only
+    its messages count, lest a worker ask until it gets the reply that it wants."""
     texts = [(message.get("role"), message.get("content")) for message in body["messages"]]
     if any(role not in ("user", "assistant") or not isinstance(text, str) for role, text in texts):
         raise UnreadableQuestion("messages: a judge is asked with messages of a user and an assistant, each a text.")
-    question = question_hash(texts)
-    known = JudgeReply.objects.filter(job=job, question=question).first()
+    question = hash_question(texts)
+    judge_reply = JudgeReply.objects.filter(job=job, question=question).first()
     usage = Usage()
-    if known is None:
+    if judge_reply is None:
         messages = [{"role": role, "content": text} for role, text in texts]
         asked = {"model": job.judge_model, "messages": messages, "temperature": 0.0}
-        reply = _asked(job, number, "judges answers", job.judge_endpoint, asked)
+        reply = _ask_endpoint(job, number, "judges answers", job.judge_endpoint, asked)
         usage = reply.usage
-        text = clean((reply.message.content or "")[:MOST_REPLY])
-        made = JudgeReply(job=job, question=question, reply=text, model=clean(reply.model or job.judge_model)[:200])
-        JudgeReply.objects.bulk_create([made], ignore_conflicts=True)
-        known = JudgeReply.objects.get(job=job, question=question)
-    said = Reply(message=Message(role="assistant", content=known.reply), usage=usage, model=known.model)
-    return spelled(said, job.judge_model)
+        text = clean_text((reply.message.content or "")[:MOST_REPLY])
+        new_reply = JudgeReply(
+            job=job, question=question, reply=text, model=clean_text(reply.model or job.judge_model)[:200]
+        )
+        JudgeReply.objects.bulk_create([new_reply], ignore_conflicts=True)
+        judge_reply = JudgeReply.objects.get(job=job, question=question)
+    reply_to_send = Reply(
+        message=Message(role="assistant", content=judge_reply.reply), usage=usage, model=judge_reply.model
+    )
+    return serialize_reply(reply_to_send, job.judge_model)
 
 
-def _asked(job: TrainingJob, number: int, does: str, row: Endpoint | None, body: dict[str, Any]) -> Reply:
-    """A reply of the endpoint, counted. Raises NoRoleModel, StaleClaim, CallsUsedUp, UpstreamError."""
+def _ask_endpoint(job: TrainingJob, number: int, does: str, row: Endpoint | None, body: dict[str, Any]) -> Reply:
+    """Return a reply of the endpoint, counted. Raises NoRoleModel, StaleClaim, CallsUsedUp, UpstreamError."""
     if row is None:
         raise NoRoleModel(f"The job {job.public_id} names no model that {does}, or its endpoint was deleted.")
     try:
-        endpoint = opened(row)
+        endpoint = open_endpoint(row)
     except InputError as error:
         raise UpstreamError("refused", str(error)) from error
     except LLMError as error:
         raise UpstreamError.of(error) from error
-    _count(job, number)
+    _count_call(job, number)
     release_connection()
     try:
         reply = LOOP.ask(row, endpoint, body)
@@ -111,7 +115,7 @@ def _asked(job: TrainingJob, number: int, does: str, row: Endpoint | None, body:
     return reply
 
 
-def _count(job: TrainingJob, number: int) -> None:
+def _count_call(job: TrainingJob, number: int) -> None:
     """Count a request before it is sent. Raises StaleClaim, CallsUsedUp."""
     claim = claims.TrainingClaim.of(job, number)
     if claim.held().filter(calls_made__lt=F("calls_allowed")).update(calls_made=F("calls_made") + 1):
@@ -122,9 +126,9 @@ def _count(job: TrainingJob, number: int) -> None:
     )
 
 
-def spelled(reply: Reply, model: str) -> dict[str, Any]:
-    """A reply as OpenAI's chat API spells it."""
-    message, usage = reply_message(reply.message), reply.usage
+def serialize_reply(reply: Reply, model: str) -> dict[str, Any]:
+    """Return a reply in the form of OpenAI's chat API."""
+    message, usage = build_reply_message(reply.message), reply.usage
     return {
         "id": f"chatcmpl-{secrets.token_hex(12)}",
         "object": "chat.completion",
@@ -140,7 +144,7 @@ def spelled(reply: Reply, model: str) -> dict[str, Any]:
 
 
 class Loop:
-    """An event loop in a thread of its own, begun with the first request, with a connection an endpoint."""
+    """Event loop in a thread of its own, started by the first request, with a connection for each endpoint."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -149,10 +153,10 @@ class Loop:
         self._asking: Counter[Connection] = Counter()
 
     def ask(self, row: Endpoint, endpoint: Any, body: dict[str, Any]) -> Reply:
-        """Raises LLMError."""
-        return asyncio.run_coroutine_threadsafe(self._ask(row, endpoint, body), self._begun()).result()
+        """Return the reply of an endpoint. Raises LLMError."""
+        return asyncio.run_coroutine_threadsafe(self._ask(row, endpoint, body), self._get_loop()).result()
 
-    def _begun(self) -> asyncio.AbstractEventLoop:
+    def _get_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._running is None:
                 self._running = asyncio.new_event_loop()
@@ -169,17 +173,19 @@ class Loop:
             await self._close_if_unused(connection)
 
     async def _connection(self, row: Endpoint, endpoint: Any) -> Connection:
-        """Return the one that is open, unless the endpoint was changed: then it closes after what still runs on it."""
-        known = self._opened.get(row.pk)
-        if known is not None and known[0] == row.updated_at:
-            return known[1]
-        made = connect(endpoint.model_copy(update={"max_retries": 0}))
-        self._opened[row.pk] = (row.updated_at, made)
-        if known is not None:
-            await self._close_if_unused(known[1])
-        return made
+        """Return the cached connection; replace it if the endpoint changed. The old one closes after its last
+        request."""
+        cached = self._opened.get(row.pk)
+        if cached is not None and cached[0] == row.updated_at:
+            return cached[1]
+        fresh = open_connection(endpoint.model_copy(update={"max_retries": 0}))
+        self._opened[row.pk] = (row.updated_at, fresh)
+        if cached is not None:
+            await self._close_if_unused(cached[1])
+        return fresh
 
     async def _close_if_unused(self, connection: Connection) -> None:
+        # Requests under way keep a replaced connection open; the last of them closes it.
         if self._asking[connection] or any(connection is current for _, current in self._opened.values()):
             return
         del self._asking[connection]

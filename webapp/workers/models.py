@@ -12,11 +12,11 @@ from webapp.runs.models import Checkpoint, TrainingJob
 
 
 class Worker(models.Model):
-    """A process that carries training jobs out. Beside the web app or far away: all it has is address and token.
+    """Process that carries out training jobs. Beside the web app or far away: all it has is address and token.
 
-    `devices` are `{name, memory_mib}`, `main_memory_mib` what it may use of the computer's memory (0: not told),
-    `software` versions by name, `model_names` what it can load (`*`: it may fetch any), `store` where it keeps shards
-    of checkpoints, `usage` what its last heartbeat said: `{memory_mib, gpus: [{name, used_mib, total_mib,
+    `devices` are `{name, memory_mib}`, `main_memory_mib` what it may use of the computer's memory (0: unknown),
+    `software` versions by name, `model_names` the models that it can load (`*`: it may fetch any), `store` the place of
+    its shards of checkpoints, `usage` its last heartbeat: `{memory_mib, gpus: [{name, used_mib, total_mib,
     utilisation}]}`. One `beside` was started by this installation's own queue. One that `serves` puts so many models at
     once behind a server, and trains nothing.
     """
@@ -58,12 +58,12 @@ OPEN_DEPLOYMENTS = (DeploymentState.STARTING, DeploymentState.READY)
 
 
 class Deployment(models.Model):
-    """A checkpoint that a worker serves, asked through this site under the name `model` (`ft:JOB`, `ft:JOB:step-N`).
+    """Checkpoint that a worker serves, asked through this site under the name `model` (`ft:JOB`, `ft:JOB:step-N`).
 
     A claim issues the next `attempt`; a worker holds it while `lease_until` is set, and `worker` is the public id of
-    who held it last. `lost` counts losses since it was last ready. `context` bounds a conversation in tokens (0: what
-    the model can), `at_once` the requests that its worker takes at a time, `memory_share` is vLLM's of a GPU. `engine`
-    is what its worker runs.
+    its last holder. `lost` counts losses since it was last ready. `context` bounds a conversation in tokens (0: the
+    model's own limit), `at_once` the requests that its worker takes at a time, `memory_share` is vLLM's share of a GPU.
+    `engine` is the server program of its worker.
     """
 
     public_id = public_id_field("dep")
@@ -117,6 +117,6 @@ class Deployment(models.Model):
 
     @property
     def shown_state(self) -> str:
-        """Its state as people read it: one that was ready and has no worker is away."""
+        """State as people read it: a deployment that was ready and has no worker is away."""
         is_away = self.state == DeploymentState.STARTING and self.ready_at is not None and self.lease_until is None
         return "away" if is_away else str(self.state)

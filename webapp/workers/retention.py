@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from synthesis.errors import InputError
-from webapp.runs.checkpoint_files import model_parts
+from webapp.runs.checkpoint_files import get_model_parts
 from webapp.runs.models import (
     OPEN_STATES,
     Checkpoint,
@@ -22,7 +22,7 @@ from webapp.runs.models import (
     TrainingState,
 )
 from webapp.workers import registration
-from webapp.workers.checkpoint_uploads import drop, incoming, remove_files
+from webapp.workers.checkpoint_uploads import drop_checkpoint, open_incoming_folder, remove_files
 from webapp.workers.models import OPEN_DEPLOYMENTS
 
 AT_ONCE = 500
@@ -30,9 +30,15 @@ KEPT_BY_DEFAULT = 3
 ABANDONED = timedelta(days=1)
 
 
-def prune() -> int:
-    """Remove what is kept no longer; returns how many checkpoints, files of attempts and workers went."""
-    return registration.forget() + _old_checkpoints() + _abandoned() + _old_rollouts() + _torn()
+def prune_expired() -> int:
+    """Remove what is past its retention; return how many checkpoints, files of attempts and workers were removed."""
+    return (
+        registration.forget_workers()
+        + _delete_old_checkpoints()
+        + _delete_abandoned_uploads()
+        + _delete_old_rollouts()
+        + _delete_orphaned_parts()
+    )
 
 
 def prune_checkpoints(job: TrainingJob) -> int:
@@ -40,11 +46,11 @@ def prune_checkpoints(job: TrainingJob) -> int:
     kept = job.config.get("limits", {}).get("checkpoints_kept", KEPT_BY_DEFAULT)
     rows = Checkpoint.objects.filter(job=job, state=CheckpointState.READY, final=False)
     last = rows.filter(superseded=False).order_by("-step", "-attempt").values_list("pk", flat=True)[:kept]
-    return _delete(rows.exclude(pk__in=list(last)))
+    return _delete_checkpoints(rows.exclude(pk__in=list(last)))
 
 
-def _delete(rows: object) -> int:
-    gone, awaited = 0, _awaited()
+def _delete_checkpoints(rows: object) -> int:
+    gone, awaited = 0, _get_awaited_adapters()
     for row in list(rows.select_related("job")[:AT_ONCE]):  # type: ignore[attr-defined]
         named = f"ft:{row.job.public_id}:step-{row.step}"
         if row.pk in awaited or TrainingJob.objects.filter(model=named, state__in=OPEN_STATES).exists():
@@ -61,29 +67,30 @@ def _delete(rows: object) -> int:
     return gone
 
 
-def _awaited() -> set[int]:
-    """Adapters of earlier jobs that open jobs begin with, also those which others lie upon."""
+def _get_awaited_adapters() -> set[int]:
+    """Return the keys of adapters of earlier jobs that open jobs begin with, also those that other adapters build
+    on."""
     pks: set[int] = set()
     for job in TrainingJob.objects.filter(model__contains=":step-", state__in=OPEN_STATES)[:AT_ONCE]:
         with contextlib.suppress(InputError):
-            pks |= {checkpoint.pk for checkpoint in model_parts(job).checkpoints}
+            pks |= {checkpoint.pk for checkpoint in get_model_parts(job).checkpoints}
     return pks
 
 
 def _is_being_resumed(job: TrainingJob, row: Checkpoint) -> bool:
-    """Its worker may be fetching it: nothing was recorded yet behind it."""
+    """Return whether the worker may be fetching the checkpoint: nothing was recorded yet behind it."""
     attempt = job.attempts.filter(number=job.attempt).first()
     return attempt is not None and attempt.from_step == row.step and attempt.next_seq == 1
 
 
-def _old_checkpoints() -> int:
+def _delete_old_checkpoints() -> int:
     before = timezone.now() - timedelta(days=settings.TRAINING_CHECKPOINTS_DAYS)
     ended = Checkpoint.objects.filter(state=CheckpointState.READY, final=False, job__finished_at__lt=before)
-    return _delete(ended.exclude(job__state__in=OPEN_STATES).order_by("pk"))
+    return _delete_checkpoints(ended.exclude(job__state__in=OPEN_STATES).order_by("pk"))
 
 
-def _abandoned() -> int:
-    """Uploads whose attempt has ended."""
+def _delete_abandoned_uploads() -> int:
+    """Delete uploads whose attempt has ended."""
     before = timezone.now() - ABANDONED
     rows = Checkpoint.objects.filter(state=CheckpointState.UPLOADING, created_at__lt=before).select_related("job")
     gone = 0
@@ -91,12 +98,12 @@ def _abandoned() -> int:
         if row.job.state == TrainingState.RUNNING and row.job.attempt == row.attempt:
             continue
         with transaction.atomic():
-            drop(row)
+            drop_checkpoint(row)
         gone += 1
     return gone
 
 
-def _old_rollouts() -> int:
+def _delete_old_rollouts() -> int:
     before = timezone.now() - timedelta(days=settings.TRAINING_ROLLOUTS_DAYS)
     rows = RolloutFile.objects.filter(created_at__lt=before).exclude(stored="").order_by("pk")
     gone = 0
@@ -107,10 +114,10 @@ def _old_rollouts() -> int:
     return gone
 
 
-def _torn() -> int:
-    """Files of uploads whose rows are gone."""
+def _delete_orphaned_parts() -> int:
+    """Delete files of uploads whose rows are gone."""
     before = time.time() - 7 * ABANDONED.total_seconds()
-    old = [path for path in incoming().iterdir() if path.stat().st_mtime < before]
+    old = [path for path in open_incoming_folder().iterdir() if path.stat().st_mtime < before]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)

@@ -16,19 +16,19 @@ from django.core.files.storage import default_storage
 from django.db import IntegrityError, transaction
 
 from synthesis.errors import InputError
-from synthesis.parser import ReadLimits, read_apart
+from synthesis.parser import ReadLimits, read_in_process
 from webapp.database.connections import release_connection
 from webapp.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
-from webapp.runs.rollouts.due_attempts import ReportedLine, require_due, scoring_of
-from webapp.runs.rollouts.reported_means import StepMeans, compare
+from webapp.runs.rollouts.due_attempts import ReportedLine, get_scoring, require_due_attempts
+from webapp.runs.rollouts.reported_means import StepMeans, compare_means
 from webapp.runs.rollouts.rollout_line import COMPARED, FILE_BYTES, MOST_LINES, RolloutSummary, Scoring
 from webapp.runs.rollouts.verification import verify_sample
-from webapp.runs.topics import tell_job
-from webapp.runs.transitions import say, tell_refusal
+from webapp.runs.topics import publish_job
+from webapp.runs.transitions import log_event, log_refusal
 from webapp.scenarios.models import TaskRevision
 from webapp.workers import claims
-from webapp.workers.checkpoint_uploads import BLOCK, disk_error, incoming
+from webapp.workers.checkpoint_uploads import BLOCK, build_disk_error, open_incoming_folder
 from webapp.workers.errors import WrongHash
 
 FOLDER = "rollouts"
@@ -39,21 +39,21 @@ ROW = re.compile(r"revision:([0-9]{1,18})")
 
 
 def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha256: str, user: Any = None) -> int:
-    """Keep the attempts of a step; returns how many they are. Sent again, it is answered alike. Lines that cannot be
-    read are left out, and an event of the job says where and why.
+    """Store the attempts of a step; return how many they are. Idempotent. Lines that cannot be read are left out, and
+    an event of the job says where and why.
 
     Raises as `claims.held`; Conflict: the step has other attempts; TooLarge, Unusable: the file cannot be used, or does
     not hold the attempts that are due (`due_attempts.py`).
     """
-    job, _ = claims.held(public_id, number, user)
-    known = RolloutFile.objects.filter(job=job, attempt=number, step=step).first()
-    if known is not None:
-        return _same(known, sha256)
-    with _spooled(stream, sha256) as file:
+    job, _ = claims.require_attempt(public_id, number, user)
+    stored_file = RolloutFile.objects.filter(job=job, attempt=number, step=step).first()
+    if stored_file is not None:
+        return _require_same_file(stored_file, sha256)
+    with _spool_body(stream, sha256) as file:
         release_connection()
-        lines, unreadable = _lines(file, step, scoring_of(job))
-        with _refusal_told(job, step):
-            require_due(job, step, lines, len(unreadable))
+        lines, unreadable = _read_lines(file, step, get_scoring(job))
+        with _log_refusal(job, step):
+            require_due_attempts(job, step, lines, unreadable)
         means = StepMeans()
         for line in lines:
             means.count(line.told)
@@ -65,7 +65,7 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
         stored = default_storage.save(name, File(file))
     try:
         with transaction.atomic():
-            job, _ = claims.held(public_id, number, user, lock=True)
+            job, _ = claims.require_attempt(public_id, number, user, lock=True)
             kept = RolloutFile(job=job, attempt=number, step=step, stored=stored, bytes=size, sha256=sha256)
             kept.count, kept.means = len(rows), means.means()
             kept.save()
@@ -73,28 +73,28 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
                 row.file = kept
             RunRollout.objects.bulk_create(rows, batch_size=2_000)
             if unreadable:
-                say(job, "warn", _left_out(unreadable, len(rows), step), code="unreadable_rollouts")
-            compare(job, number, [step])
-            tell_job(job.pk)
+                log_event(job, "warn", _describe_unreadable(unreadable, len(rows), step), code="unreadable_rollouts")
+            compare_means(job, number, [step])
+            publish_job(job.pk)
     except BaseException as error:
         default_storage.delete(stored)
         if not isinstance(error, IntegrityError):
             raise
-        return _same(RolloutFile.objects.get(job=job, attempt=number, step=step), sha256)
+        return _require_same_file(RolloutFile.objects.get(job=job, attempt=number, step=step), sha256)
     verify_sample(job)
     return len(rows)
 
 
-def _same(known: RolloutFile, sha256: str) -> int:
+def _require_same_file(known: RolloutFile, sha256: str) -> int:
     if known.sha256 != sha256:
         raise Conflict(f"Step {known.step} has other attempts already, which stay.")
     return known.count
 
 
-def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
-    """The body on this disk, if it is what its hash says."""
+def _spool_body(stream: IO[bytes], sha256: str) -> IO[bytes]:
+    """Copy the body to this machine's disk and check its hash."""
     digest, size = hashlib.sha256(), 0
-    file = tempfile.TemporaryFile(dir=incoming())  # noqa: SIM115 - it is handed on
+    file = tempfile.TemporaryFile(dir=open_incoming_folder())  # noqa: SIM115 - it is handed on
     try:
         while block := stream.read(BLOCK):
             size += len(block)
@@ -105,7 +105,7 @@ def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
             file.write(block)
     except OSError as error:
         file.close()
-        raise disk_error(error) from error
+        raise build_disk_error(error) from error
     except TooLarge:
         file.close()
         raise
@@ -116,21 +116,21 @@ def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
     return file
 
 
-def _lines(file: IO[bytes], step: int, scoring: Scoring) -> tuple[list[ReportedLine], list[str]]:
-    """The lines, which another process has read, and what is wrong with each that could not be read.
+def _read_lines(file: IO[bytes], step: int, scoring: Scoring) -> tuple[list[ReportedLine], list[str]]:
+    """Return the lines, read by another process, and the error of each that could not be read.
 
-    Raises Unusable: no line can be read, or the file is none.
+    Raises Unusable: no line can be read, or the file is not a file of rollouts.
     """
     lines, unreadable = list[ReportedLine](), list[str]()
     bounds = {
         "step": step, "most_lines": MOST_LINES, "most_bytes": FILE_BYTES, "scoring": scoring.model_dump(mode="json"),
     }  # fmt: skip
     try:
-        for index, told in enumerate(read_apart(SUMMARIES, file, bounds, READING)):
-            if "unreadable" in told:
-                unreadable.append(told["unreadable"])
+        for index, summary in enumerate(read_in_process(SUMMARIES, file, bounds, READING)):
+            if "unreadable" in summary:
+                unreadable.append(summary["unreadable"])
             else:
-                lines.append(ReportedLine(index, RolloutSummary.model_validate(told)))
+                lines.append(ReportedLine(index, RolloutSummary.model_validate(summary)))
     except InputError as error:
         raise Unusable(str(error)) from error
     if not lines:
@@ -139,28 +139,28 @@ def _lines(file: IO[bytes], step: int, scoring: Scoring) -> tuple[list[ReportedL
 
 
 @contextlib.contextmanager
-def _refusal_told(job: TrainingJob, step: int) -> Iterator[None]:
-    """Write a refusal into the job's log too: whoever reads the curve has to know why a step has no attempts."""
+def _log_refusal(job: TrainingJob, step: int) -> Iterator[None]:
+    """Write a refusal into the job's log too: readers of the curve have to know why a step has no attempts."""
     try:
         yield
     except Unusable as error:
-        tell_refusal(job, f"The attempts of step {step} were not taken. {error}", step)
+        log_refusal(job, f"The attempts of step {step} were not taken. {error}", step)
         raise
 
 
-def _left_out(unreadable: list[str], kept: int, step: int) -> str:
+def _describe_unreadable(unreadable: list[str], kept: int, step: int) -> str:
     count, total = len(unreadable), len(unreadable) + kept
     words = f"{count:,} of {total:,} attempts of step {step} are not kept, since they cannot be read."
     return " ".join([words, *(f"{reason.rstrip('.')}." for reason in unreadable[:MOST_TOLD])])
 
 
 def _find_tasks(job: TrainingJob, rows: list[RunRollout]) -> None:
-    """A row's id leads to a task only where the rows were chosen here: an uploader writes what they like."""
+    """Link rows to tasks only if the dataset's rows were chosen here: the ids in an uploaded dataset are arbitrary."""
     if job.dataset.source != "selection":
         return
     named = {row.row: int(match[1]) for row in rows if (match := ROW.fullmatch(row.row))}
-    known = dict(TaskRevision.objects.filter(pk__in=set(named.values())).values_list("pk", "task_id"))
+    task_ids = dict(TaskRevision.objects.filter(pk__in=set(named.values())).values_list("pk", "task_id"))
     for row in rows:
         pk = named.get(row.row)
-        if pk in known:
-            row.revision_id, row.task_id = pk, known[pk]
+        if pk in task_ids:
+            row.revision_id, row.task_id = pk, task_ids[pk]

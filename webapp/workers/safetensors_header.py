@@ -22,25 +22,29 @@ BITS = {
 
 
 def tensors_of(file: IO[bytes], sizes: list[tuple[int, int]]) -> Iterator[tuple[str, list[int]]]:
-    """Name and shape of every tensor of some files, whose headers follow one another in `file`. `sizes` are the bytes
-    of each header and of the data behind it.
+    """Yield name and shape of every tensor of some files, whose headers follow one another in `file`. `sizes` are the
+    bytes of each header and of the data behind it.
 
-    Raises InputError: a header is none, or its tensors do not fill the data without gaps.
+    Raises InputError: a header cannot be read, or its tensors do not fill the data without gaps.
     """
     seen: set[str] = set()
     for header, data in sizes:
-        for name, shape in _tensors(file.read(header), data):
+        for name, shape in _parse_tensors(file.read(header), data):
             if name in seen:
                 raise InputError(f"the tensor {name[:100]!a} is there twice")
             seen.add(name)
             yield name, shape
 
 
-def _tensors(text: bytes, size: int) -> list[tuple[str, list[int]]]:
+def _parse_tensors(text: bytes, size: int) -> list[tuple[str, list[int]]]:
     places: list[tuple[int, int, str]] = []
-    found: list[tuple[str, list[int]]] = []
-    for name, entry in _entries(text):
-        dtype, shape, offsets = entry.get("dtype"), _counts(entry.get("shape")), _counts(entry.get("data_offsets"))
+    tensors: list[tuple[str, list[int]]] = []
+    for name, entry in _parse_entries(text):
+        dtype, shape, offsets = (
+            entry.get("dtype"),
+            _parse_counts(entry.get("shape")),
+            _parse_counts(entry.get("data_offsets")),
+        )
         if not isinstance(dtype, str) or dtype not in BITS:
             raise InputError(f"its header gives the tensor {name[:100]!a} no type of numbers that is known")
         if shape is None or len(shape) > MOST_AXES:
@@ -50,7 +54,7 @@ def _tensors(text: bytes, size: int) -> list[tuple[str, list[int]]]:
         if (offsets[1] - offsets[0]) * 8 != math.prod(shape) * BITS[dtype]:
             raise InputError(f"the tensor {name[:100]!a} has {offsets[1] - offsets[0]} bytes, its shape needs others")
         places.append((offsets[0], offsets[1], name))
-        found.append((name, shape))
+        tensors.append((name, shape))
     end = 0
     for first, last, name in sorted(places):
         if first != end:
@@ -58,10 +62,10 @@ def _tensors(text: bytes, size: int) -> list[tuple[str, list[int]]]:
         end = last
     if end != size:
         raise InputError(f"its tensors have {end:,} bytes, the file has {size:,} for them")
-    return found
+    return tensors
 
 
-def _entries(text: bytes) -> list[tuple[str, dict[str, Any]]]:
+def _parse_entries(text: bytes) -> list[tuple[str, dict[str, Any]]]:
     try:
         header = read_json(text, most_memory=256 << 20)
     except FormatError as error:
@@ -71,7 +75,7 @@ def _entries(text: bytes) -> list[tuple[str, dict[str, Any]]]:
     return [(name, entry) for name, entry in header.items() if name != METADATA]
 
 
-def _counts(value: Any) -> list[int] | None:
-    """The value where it is a list of whole numbers that a file can have, else None."""
+def _parse_counts(value: Any) -> list[int] | None:
+    """Return the value if it is a list of whole numbers that a file can have, else None."""
     fits = isinstance(value, list) and all(type(one) is int and 0 <= one < 2**50 for one in value)
     return value if fits else None

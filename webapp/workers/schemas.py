@@ -1,4 +1,4 @@
-"""Schemas of the workers' API. What a worker sends is bounded here."""
+"""Schemas of the workers' API, with bounds on everything that a worker sends."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class DeviceIn(BodyIn):
 
 
 class WorkerIn(BodyIn):
-    """Who begins to work. `models` are names of those it can load, `*` where it may fetch any; `main_memory_mib`: what
-    it may use of the computer's memory (0: not told); `software`: versions by name (empty: not told); `beside`: this
-    site's own queue runs it; `serves`: so many models it serves at once, and trains nothing; `was`: the id that it had
-    when it last worked in the same folder; `store`: where it keeps shards of checkpoints."""
+    """Worker that begins to work. `models` are names of those it can load, `*` if it may fetch any; `main_memory_mib`:
+    what it may use of the computer's memory (0: unknown); `software`: versions by name (empty: unknown); `beside`:
+    this site's own queue runs it; `serves`: so many models it serves at once, and trains nothing; `was`: the id that
+    it had when it last worked in the same folder; `store`: the place of its shards of checkpoints."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "box", "devices": [{"name": "H100", "memory_mib": 81559}]}]}
@@ -55,7 +55,7 @@ class WorkerIn(BodyIn):
 
 
 class WorkerOut(Schema):
-    """Its id, and how often it says that it lives; after `lease_s` of silence its job goes to another."""
+    """Id of the worker, and how often it sends heartbeats; after `lease_s` of silence its job goes to another."""
 
     id: str
     heartbeat_s: float
@@ -128,14 +128,14 @@ class CheckpointIn(BodyIn):
 
 
 class ReceivedOut(Schema):
-    """How many bytes of a file are here."""
+    """Number of bytes of a file that are here."""
 
     path: str
     received: int
 
 
 class UploadOut(Schema):
-    """`state` is `uploading`, or `ready` where it was whole before."""
+    """`state` is `uploading`, or `ready` if it was complete before."""
 
     id: str
     state: str
@@ -143,7 +143,7 @@ class UploadOut(Schema):
 
 
 class PieceQuery(Schema):
-    """Which file of the checkpoint, and how many of its bytes are there before these."""
+    """File of the checkpoint, and how many of its bytes come before these."""
 
     path: Annotated[ShortText, Field(min_length=1, description="As the checkpoint announced it.")]
     offset: Annotated[int, Field(ge=0, le=2**50, description="How many bytes of the file came before these.")]
@@ -158,13 +158,13 @@ class DownloadQuery(Schema):
 
 
 class RolloutsOut(Schema):
-    """How many attempts were in the file."""
+    """Number of attempts in the file."""
 
     count: int
 
 
 class EndIn(BodyIn):
-    """How an attempt ended: the name of the trainer's exit status; `crashed` where it is none."""
+    """End of an attempt: the name of the trainer's exit status, or `crashed` if it has none."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"exit": "stopped", "message": "The job was stopped."}]})
 
@@ -176,7 +176,7 @@ class EndIn(BodyIn):
 
 
 class EndOut(Schema):
-    """What became of the job."""
+    """State of the job after the attempt."""
 
     job: str
     state: str

@@ -9,9 +9,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access
-from webapp.htmx import wants_fragment
-from webapp.paging import keyset
+from webapp.accounts.access import require_scope
+from webapp.htmx import render_fragment, wants_fragment
+from webapp.paging import paginate_by_keyset
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.workers import registration
 from webapp.workers import worker_lines as people
@@ -20,12 +20,12 @@ PART = "workers"
 PAGE = 25
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def workers(request: HttpRequest) -> HttpResponse:
-    """Those that are here, live; those that are gone by page; how to start one; training on this machine."""
-    lines = people.here()
+def list_workers(request: HttpRequest) -> HttpResponse:
+    """Show current workers, live; former ones by page; how to start one; training on this machine."""
+    lines = people.list_current_lines()
     context = {
         "lines": lines,
         "shown": people.SHOWN,
@@ -33,14 +33,14 @@ def workers(request: HttpRequest) -> HttpResponse:
         "waiting": TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by()[: people.SHOWN].count(),
     }
     if wants_fragment(request, PART):
-        return render(request, "workers/list_part.html", context)
-    page = keyset(request, registration.gone(), size=PAGE)
-    more = {"page": page, "gone": people.lines(page.rows), "command": _command(request)}
+        return render_fragment(request, "workers/list.html", context)
+    page = paginate_by_keyset(request, registration.former_workers(), size=PAGE)
+    more = {"page": page, "gone": people.build_worker_lines(page.rows), "command": _build_command(request)}
     return render(request, "workers/list.html", context | more)
 
 
-def _command(request: HttpRequest) -> str:
-    """What starts a worker on another machine."""
+def _build_command(request: HttpRequest) -> str:
+    """Return the shell command that starts a worker on another machine."""
     url = shlex.quote(request.build_absolute_uri("/").rstrip("/"))
     lines = [
         "pip install '.[train]'",

@@ -1,6 +1,6 @@
-"""Answers as data: the values of a submitted answer, compared with expected ones by type. No rule reads words.
+"""Answers as data: the values of a submitted answer, compared with expected ones by type. No rule interprets words.
 
-An answer of a task with an answer form is the submitted object as JSON text, empty if nothing was submitted. Checks
+An answer of a task with an answer form is the submitted object as JSON text, empty if no answer was submitted. Checks
 call `answer_value` and `is_expected` by name. Numbers are compared as decimals within a declared tolerance, dates and
 times as such, text by Unicode NFKC, case and white space, lists in order only if that is declared.
 """
@@ -27,14 +27,14 @@ Field = Mapping[str, Any]
 
 
 def answer_value(answer: object, name: str) -> Any:
-    """Return what a submitted answer holds in the field, None if it holds nothing there or nothing was submitted."""
+    """Return the value of a field in a submitted answer, None if it has none or no answer was submitted."""
     return read_answer(answer).get(name)
 
 
 def is_expected(answer: object, name: str, expected: Any, **field: Any) -> bool:
     """Return whether a submitted answer holds the expected value in the field, which is declared as in a form.
 
-    Raises ValueError if the declaration has no known type, or `expected` is no value of it.
+    Raise ValueError if the declaration has no known type, or `expected` is not a value of it.
     """
     if expected is not None and not is_value(expected, field):
         raise ValueError(f"{expected!r:.200} is no value of type {field.get('type')!r}")
@@ -42,7 +42,7 @@ def is_expected(answer: object, name: str, expected: Any, **field: Any) -> bool:
 
 
 def is_value(value: Any, field: Field) -> bool:
-    """Return whether a value has the type of the field. Raises ValueError for an unknown type."""
+    """Return whether a value has the type of the field. Raise ValueError for an unknown type."""
     kind = field.get("type")
     if kind not in _VALUES:
         raise ValueError(f"a field's type is one of {', '.join(_VALUES)}, not {kind!r}")
@@ -50,7 +50,7 @@ def is_value(value: Any, field: Field) -> bool:
 
 
 def is_equal(given: Any, expected: Any, field: Field) -> bool:
-    """Return whether two values of the field are the same; None is the same as None alone."""
+    """Return whether two values of the field are equal; None equals only None."""
     if given is None or expected is None:
         return given is None and expected is None
     return is_value(given, field) and _EQUALS[field["type"]](given, expected, field)
@@ -64,9 +64,9 @@ def fold_text(text: str) -> str:
 
 
 def read_answer(answer: object) -> dict[str, Any]:
-    """Return all that a submitted answer holds, by field; empty if nothing was submitted.
+    """Return all that a submitted answer holds, by field; empty if no answer was submitted.
 
-    A verification script is given the answer as this returns it, and may pass it on.
+    A verification script receives the answer as this function returns it, and may pass it on.
     """
     if isinstance(answer, dict):
         return answer
@@ -84,7 +84,7 @@ def _is_number(value: Any, field: Field) -> bool:
 
 
 def _is_money(value: Any, field: Field) -> bool:
-    return _is_number(value, field) and _decimal(value) == round(_decimal(value), 2)
+    return _is_number(value, field) and _to_decimal(value) == round(_to_decimal(value), 2)
 
 
 def _is_text(value: Any, field: Field) -> bool:
@@ -137,12 +137,12 @@ _VALUES: dict[Any, Callable[[Any, Field], bool]] = {
 }
 
 
-def _decimal(value: float) -> Decimal:
+def _to_decimal(value: float) -> Decimal:
     return Decimal(repr(value))
 
 
 def _equal_numbers(given: float, expected: float, field: Field) -> bool:
-    return abs(_decimal(given) - _decimal(expected)) <= _decimal(field.get("tolerance") or 0)
+    return abs(_to_decimal(given) - _to_decimal(expected)) <= _to_decimal(field.get("tolerance") or 0)
 
 
 def _equal_texts(given: str, expected: str, field: Field) -> bool:
@@ -168,17 +168,17 @@ def _is_matched(fits: Sequence[Sequence[int]], count: int) -> bool:
     """Return whether each item can have a place of its own among those that it fits (a bipartite matching)."""
     holders: list[int | None] = [None] * count
 
-    def settle(item: int, tried: set[int]) -> bool:
+    def find_place(item: int, tried: set[int]) -> bool:
         for place in fits[item]:
             if place not in tried:
                 tried.add(place)
                 holder = holders[place]
-                if holder is None or settle(holder, tried):
+                if holder is None or find_place(holder, tried):
                     holders[place] = item
                     return True
         return False
 
-    return all(settle(item, set()) for item in range(len(fits)))
+    return all(find_place(item, set()) for item in range(len(fits)))
 
 
 def _equal_records(given: Mapping[str, Any], expected: Mapping[str, Any], field: Field) -> bool:

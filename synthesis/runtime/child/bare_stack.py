@@ -1,8 +1,8 @@
-"""Calls into code that nobody trusts, from an empty stack: below a program's own frames there is none of ours.
+"""Calls into untrusted code from an empty stack: below a program's own frames there is no frame of this package.
 
-The loop is one of C, begun when the interpreter has run its script to the end (`begin_at_exit`). It takes a piece of
-work from a generator, calls it and keeps what came of it. While the work runs, the generator that asked for it is
-suspended, so that neither its frame nor that of any caller stands on the stack.
+The loop runs in C, started when the interpreter has run its script to the end (`begin_at_exit`). It takes a piece of
+work from a generator, calls it and stores the outcome. While the work runs, the generator that asked for it is
+suspended, so that neither its frame nor that of any caller is on the stack.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _attempt = FunctionType(_attempt.__code__, {"__builtins__": {"BaseException": Ba
 
 
 def make_loop(steps: Iterator[Work], outcomes: Outcomes) -> Callable[[], Any]:
-    """What does all the work that `steps` asks for, when it is called."""
+    """Return a function that does all the work that `steps` asks for."""
     return partial(deque, map(outcomes.append, map(_attempt, steps)), 0)
 
 
 def begin_at_exit(steps: Iterator[Work], outcomes: Outcomes) -> None:
-    """Do the work once the script has ended, before anything else that waits for that."""
+    """Do the work once the script has ended, before any other exit handler."""
     atexit.register(make_loop(steps, outcomes))
 
 
-def take(outcomes: Outcomes) -> Any:
-    """The value that the last work gave, or what it raised, raised here."""
+def take_outcome(outcomes: Outcomes) -> Any:
+    """Return the value of the last piece of work, or raise the exception that it raised."""
     passed, value = outcomes.pop()
     if passed:
         return value

@@ -1,7 +1,7 @@
 """The names of checks and scripts: all that they find when they run, whatever their source says.
 
-Which source runs at all is the host's to say (`check_language`). Here its code is looked at once more: no name in it
-leads to the interpreter, to frames or to code.
+The host decides which source runs (`check_language`). Here its code is checked once more: no name in it leads to the
+interpreter, to frames or to code.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ _GENERATED = frozenset(("__future__", "__annotations__", "__annotate__", "__cond
 
 
 class OutsideLanguage(Exception):
-    """Code that no source in the language of checks is compiled to."""
+    """Code that no source in the language of checks compiles to."""
 
 
-def require_names(code: CodeType) -> None:
-    """Raises OutsideLanguage where a name of this code, or of what is defined in it, leads out of the language."""
+def require_allowed_names(code: CodeType) -> None:
+    """Raise OutsideLanguage if a name of this code, or of a function defined in it, leads out of the language."""
     waiting = [code]
     while waiting:
         current = waiting.pop()
@@ -106,28 +106,30 @@ def require_names(code: CodeType) -> None:
         waiting += [part for part in current.co_consts if type(part) is CodeType]
 
 
-def make_names(helpers: dict[str, Any]) -> dict[str, Any]:
-    """What source in the language finds as built-ins: made once, before the fork."""
+def build_names(helpers: dict[str, Any]) -> dict[str, Any]:
+    """Return the names that source in the language finds as built-ins: made once, before the fork."""
     names = {name: getattr(builtins, name) for name in (*NAMES, *ORDINARY)} | helpers
-    modules = {name: _make_module(name) for name in MODULES}
-    names |= {MEMORY: MemoryError, "print": _print, "type": _type, "__import__": _importer(modules)}
+    modules = {name: _build_module(name) for name in MODULES}
+    names |= {MEMORY: MemoryError, "print": _discard_print, "type": _get_type, "__import__": _make_importer(modules)}
     return names
 
 
-def _make_module(name: str) -> ModuleType:
-    """What source gets as a module: its allowed names alone."""
-    made = ModuleType(name)
+def _build_module(name: str) -> ModuleType:
+    """Return a module that holds only the allowed names of the real one."""
+    module = ModuleType(name)
     real = importlib.import_module(name)
     for word in MODULES[name] - {"abc"}:
-        setattr(made, word, getattr(real, word))
-    return made
+        setattr(module, word, getattr(real, word))
+    return module
 
 
-def _importer(modules: dict[str, ModuleType]) -> Callable[..., Any]:
+def _make_importer(modules: dict[str, ModuleType]) -> Callable[..., Any]:
     modules["collections"].abc = modules["collections.abc"]  # type: ignore[attr-defined]
     real = builtins.__import__
 
-    def find(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    def import_allowed_module(
+        name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> Any:
         if type(fromlist) is list:
             # C code imports like this for its caller (`strptime` wants `_strptime`); an `import` gives a tuple.
             return real(name, globals, locals, fromlist, level)
@@ -135,15 +137,15 @@ def _importer(modules: dict[str, ModuleType]) -> Callable[..., Any]:
             raise ImportError(f"the module {name!r} is not in the language of checks", name=name)
         return modules[name if fromlist else name.partition(".")[0]]
 
-    return find
+    return import_allowed_module
 
 
-def _print(*values: Any, **how: Any) -> None:
-    """Nobody reads what a check prints."""
+def _discard_print(*values: Any, **how: Any) -> None:
+    """Discard the values: the output of a check is not read."""
 
 
-def _type(value: Any, /) -> Any:
-    """The type of a value that is no type itself: there is no way to make a new one."""
+def _get_type(value: Any, /) -> Any:
+    """Return the type of a value that is not itself a type: there is no way to make a new one."""
     if isinstance(value, type):
         raise TypeError("the type of a type is not in the language of checks")
     return type(value)

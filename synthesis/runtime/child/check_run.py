@@ -1,4 +1,4 @@
-"""Evaluating one check: a module that defines a function of the states, and says true or false."""
+"""Evaluation of one check: a module that defines a function of the states, which returns True or False."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import types
 from typing import Any
 
 from .answer_values import HELPERS
-from .check_names import make_names, require_names
+from .check_names import build_names, require_allowed_names
 
 KNOWN = ("initial_state", "final_state", "state", "answer")
 _POSITIONAL = {1: ("final_state",), 2: ("initial_state", "final_state"), 3: ("initial_state", "final_state", "answer")}
 
 
-SPACE = make_names(HELPERS)
+SPACE = build_names(HELPERS)
 """The names of a check: those of its language, and what looks at submitted answers."""
 
 
 class CheckError(Exception):
-    """The check is not one: it defines no function, or one that cannot be called with what there is."""
+    """The source is not a check: it defines no function, or one that cannot be called with the available values."""
 
 
 MESSAGE_CHARS = 2_000
@@ -26,8 +26,8 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """Where an object lies is another place in each process: two runs must say the same."""
 
 
-def describe(error: BaseException) -> tuple[str, str]:
-    """Type and message of an exception whose own methods may misbehave."""
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """Return the type and message of an exception whose own methods may misbehave."""
     try:
         message = str(error)[:MESSAGE_CHARS]
         if " at 0x" in message:
@@ -39,8 +39,8 @@ def describe(error: BaseException) -> tuple[str, str]:
     return str(type.__getattribute__(type(error), "__name__"))[:200], message
 
 
-def evaluate(code: types.CodeType, initial: Any, final: Any, answer: Any) -> tuple[bool, bool, str]:
-    """(passed, whether it said something other than a boolean, why it failed to say anything).
+def evaluate_check(code: types.CodeType, initial: Any, final: Any, answer: Any) -> tuple[bool, bool, str]:
+    """Return (passed, whether it returned something other than a boolean, why it failed to return anything).
 
     Only the object `True` passes. The states are decoded copies that belong to this evaluation alone.
     """
@@ -48,24 +48,24 @@ def evaluate(code: types.CodeType, initial: Any, final: Any, answer: Any) -> tup
     scope: dict[str, Any] = {"__builtins__": SPACE, "__name__": "check"}
     scope |= {"initial_state": initial, "final_state": final, "answer": answer}
     try:
-        require_names(code)
+        require_allowed_names(code)
         exec(code, scope)
-        verdict = _call(_find(scope), values)
+        verdict = _call_check(_find_check_function(scope), values)
         if verdict is True or verdict is False:
             return verdict, False, ""
-        return False, True, f"it returned a {_name(verdict)}, not a boolean"
+        return False, True, f"it returned a {_get_type_name(verdict)}, not a boolean"
     except MemoryError:
         raise
     except BaseException as error:
-        name, message = describe(error)
+        name, message = describe_error(error)
         return False, False, f"{name}: {message}"[:MESSAGE_CHARS]
 
 
-def _name(value: Any) -> str:
+def _get_type_name(value: Any) -> str:
     return str(type.__getattribute__(type(value), "__name__"))[:100]
 
 
-def _find(scope: dict[str, Any]) -> types.FunctionType:
+def _find_check_function(scope: dict[str, Any]) -> types.FunctionType:
     functions = {
         name: value
         for name, value in scope.items()
@@ -80,8 +80,8 @@ def _find(scope: dict[str, Any]) -> types.FunctionType:
     return (likely or list(functions.values()))[-1]
 
 
-def _parameters(function: types.FunctionType) -> tuple[list[str], list[str], list[str]]:
-    """The names of positional parameters, of those that must be given, and of those that are given by name."""
+def _list_parameters(function: types.FunctionType) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of positional parameters, of the required ones, and of keyword-only ones."""
     code = function.__code__
     count = code.co_argcount
     names = list(code.co_varnames[:count])
@@ -89,8 +89,8 @@ def _parameters(function: types.FunctionType) -> tuple[list[str], list[str], lis
     return names, names[: max(0, count - len(function.__defaults__ or ()))], others
 
 
-def _call(function: types.FunctionType, values: dict[str, Any]) -> Any:
-    names, needed, others = _parameters(function)
+def _call_check(function: types.FunctionType, values: dict[str, Any]) -> Any:
+    names, needed, others = _list_parameters(function)
     keywords = {name: values[name] for name in others if name in KNOWN}
     if all(name in KNOWN for name in needed):
         # One function sees one final state, under whichever names it asks for it.

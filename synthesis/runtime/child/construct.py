@@ -1,4 +1,4 @@
-"""Building an environment from its class and an initial state, as programs in the wild expect it."""
+"""Construction of an environment from its class and an initial state, as existing programs expect it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .codec import attributes_of
+from .codec import get_attributes
 from .records import Opaque
 
 GENERIC = frozenset(
@@ -16,39 +16,39 @@ GENERIC = frozenset(
 """Parameter names that mean the whole initial state."""
 
 
-def construct(cls: type, fresh: Callable[[], Any]) -> Any:
-    """An instance of `cls` holding the initial state; `fresh` makes a new copy of that state at each call.
+def construct_environment(cls: type, fresh: Callable[[], Any]) -> Any:
+    """Return an instance of `cls` that holds the initial state; `fresh` returns a new copy of that state at each call.
 
-    A constructor with a parameter gets the state (or the parts its parameters name). Afterwards every key is set
-    as an attribute, except where the constructor made something of its own out of that key: a constructor that
-    only stores its parameter, or ignores it, leaves the loading to us.
+    A constructor with a parameter gets the state (or the parts that its parameters name). Afterwards every key is set
+    as an attribute, unless the constructor made something of its own out of that key: if it only stores its parameter,
+    or ignores it, the loading happens here.
     """
     state = fresh()
     state = {} if state is None else state
     if not isinstance(state, dict):
         raise TypeError("the initial state must be an object")
-    whole, names = _arguments(cls, state)
+    whole, names = _choose_arguments(cls, state)
     environment = cls(*([state] if whole else ()), **names)
-    consumed = frozenset(names) | (_mentioned(cls) if whole and state else frozenset())
+    consumed = frozenset(names) | (_list_mentioned_texts(cls) if whole and state else frozenset())
     everything = "setattr" in consumed
     if whole or names:
         state = fresh() or {}
     for key, value in state.items():
         if isinstance(value, Opaque):
             continue
-        if (everything or key in consumed) and _filled(environment, key):
+        if (everything or key in consumed) and _has_value(environment, key):
             continue
         setattr(environment, key, value)
     return environment
 
 
-def _filled(environment: Any, key: str) -> bool:
-    value = attributes_of(environment).get(key)
+def _has_value(environment: Any, key: str) -> bool:
+    value = get_attributes(environment).get(key)
     return value is not None and not (hasattr(value, "__len__") and len(value) == 0)
 
 
-def static_attribute(cls: type, name: str) -> Any:
-    """What a class has under a name, without running any code of the class."""
+def get_static_attribute(cls: type, name: str) -> Any:
+    """Return the attribute of a class without running any code of the class, None if it has none."""
     for owner in type.__dict__["__mro__"].__get__(cls):
         space = type.__dict__["__dict__"].__get__(owner)
         if name in space:
@@ -56,9 +56,9 @@ def static_attribute(cls: type, name: str) -> Any:
     return None
 
 
-def _arguments(cls: type, state: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
-    """(whether the constructor is given the whole state, the parts of it that are given by name)."""
-    function = static_attribute(cls, "__init__")
+def _choose_arguments(cls: type, state: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+    """Return (whether the constructor gets the whole state, the parts of it that are passed by name)."""
+    function = get_static_attribute(cls, "__init__")
     if not isinstance(function, types.FunctionType):
         return False, {}
     code = function.__code__
@@ -66,10 +66,10 @@ def _arguments(cls: type, state: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
         return False, {}
     if code.co_argcount == 2 and code.co_varnames[1] in GENERIC and not code.co_kwonlyargcount:
         return True, {}
-    return _from_signature(function, state)
+    return _choose_by_signature(function, state)
 
 
-def _from_signature(function: types.FunctionType, state: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
+def _choose_by_signature(function: types.FunctionType, state: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
     parameters = list(inspect.signature(function).parameters.values())[1:]
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if not positional and any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -97,14 +97,14 @@ def _takes_dict(parameter: inspect.Parameter) -> bool:
     return "dict" in str(parameter.annotation).lower()
 
 
-def _mentioned(cls: type) -> frozenset[str]:
-    """The texts a class's own constructor, and what it calls on itself, mention: the keys it reads."""
+def _list_mentioned_texts(cls: type) -> frozenset[str]:
+    """Return the texts that a class's constructor, and the methods it calls on itself, mention: the keys it reads."""
     texts: set[str] = set()
     waiting = ["__init__", "__post_init__"]
     seen: set[str] = set()
     while waiting:
         name = waiting.pop()
-        function = static_attribute(cls, name)
+        function = get_static_attribute(cls, name)
         function = getattr(function, "__func__", function)
         if name in seen or not isinstance(function, types.FunctionType):
             continue

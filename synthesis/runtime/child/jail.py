@@ -34,20 +34,20 @@ _libc.syscall.restype = ctypes.c_long
 
 
 class JailError(Exception):
-    """A layer that must hold could not be built."""
+    """A required layer could not be built."""
 
 
-def _failed(what: str) -> JailError:
+def _build_os_error(what: str) -> JailError:
     number = ctypes.get_errno()
     return JailError(f"{what}: {os.strerror(number)}")
 
 
-def _syscall(name: str, *arguments: Any) -> int:
-    return int(_libc.syscall(ctypes.c_long(_number(name)), *arguments))
+def _call_kernel(name: str, *arguments: Any) -> int:
+    return int(_libc.syscall(ctypes.c_long(_get_syscall_number(name)), *arguments))
 
 
-def _number(name: str) -> int:
-    return syscalls.CONTROL[name][syscalls.column(os.uname().machine)]
+def _get_syscall_number(name: str) -> int:
+    return syscalls.CONTROL[name][syscalls.get_table_column(os.uname().machine)]
 
 
 class _Filter(ctypes.Structure):
@@ -58,8 +58,8 @@ class _CapHeader(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
 
 
-def capabilities() -> int:
-    """The effective capabilities of this process as a bit set."""
+def read_capabilities() -> int:
+    """Return the effective capabilities of this process as a bit set."""
     with open("/proc/self/status") as status:
         for line in status:
             if line.startswith("CapEff:"):
@@ -67,8 +67,8 @@ def capabilities() -> int:
     return 0
 
 
-def mapped_ids() -> int:
-    """How many user ids, counted from 0, exist in this user namespace."""
+def count_mapped_ids() -> int:
+    """Return the number of user ids, counted from 0, that exist in this user namespace."""
     try:
         with open("/proc/self/uid_map") as table:
             first, _, count = (int(part) for part in table.readline().split())
@@ -77,20 +77,21 @@ def mapped_ids() -> int:
     return count if first == 0 else 0
 
 
-def addresses_fixed() -> bool:
-    """Whether the kernel gives every process of this program the same addresses (the host asks for it: `process`)."""
+def has_fixed_addresses() -> bool:
+    """Return whether the kernel gives every process of this program the same addresses (the host asks for it:
+    `process`)."""
     return sys.platform.startswith("linux") and bool(_libc.personality(ctypes.c_ulong(0xFFFFFFFF)) & _FIXED)
 
 
 def enter_namespaces() -> None:
-    """Unshare user (unless root), mount, pid, net, ipc and uts. Raises JailError where that is not granted.
+    """Unshare user (unless root), mount, pid, net, ipc and uts. Raise JailError if that is not granted.
 
-    The pid namespace begins with the next child: the caller forks and goes on there.
+    The pid namespace begins with the next child: the caller forks and continues there.
     """
     flags = _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
     uid, gid = os.getuid(), os.getgid()
     if _libc.unshare(flags if uid == 0 else flags | _NEWUSER) != 0:
-        raise _failed("unshare")
+        raise _build_os_error("unshare")
     if uid != 0:
         try:
             for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
@@ -102,25 +103,25 @@ def enter_namespaces() -> None:
     _libc.setdomainname(b"", ctypes.c_size_t(0))
 
 
-def empty_root() -> None:
-    """Make an empty read-only tmpfs the root of this mount namespace. Raises JailError."""
+def mount_empty_root() -> None:
+    """Make an empty read-only tmpfs the root of this mount namespace. Raise JailError."""
     if _libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None) != 0:
-        raise _failed("mount / private")
+        raise _build_os_error("mount / private")
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     # Any directory serves as the mount point: nothing outside this namespace sees it.
     place = b"/tmp" if os.path.isdir("/tmp") else b"/proc"
     if _libc.mount(b"tmpfs", place, b"tmpfs", flags, b"size=4k,mode=555") != 0:
-        raise _failed("mount tmpfs")
+        raise _build_os_error("mount tmpfs")
     os.chdir(place)
-    if _syscall("pivot_root", b".", b".") != 0 or _libc.umount2(b".", _MNT_DETACH) != 0:
-        raise _failed("pivot_root")
+    if _call_kernel("pivot_root", b".", b".") != 0 or _libc.umount2(b".", _MNT_DETACH) != 0:
+        raise _build_os_error("pivot_root")
     os.chdir("/")
     if _libc.mount(None, b"/", None, _MS_REMOUNT | _MS_RDONLY | flags, None) != 0 or os.listdir("/"):
-        raise _failed("remount read-only")
+        raise _build_os_error("remount read-only")
 
 
 class Jail:
-    """What each child needs to lock itself in, computed once in the zygote."""
+    """The values that each child needs to lock itself in, computed once in the zygote."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.reduced = not sys.platform.startswith("linux")
@@ -134,23 +135,23 @@ class Jail:
         machine = os.uname().machine
         if machine not in syscalls.AUDIT_ARCH:
             raise JailError(f"there is no system call table for {machine}")
-        code = syscalls.seccomp_filter(machine)
+        code = syscalls.build_seccomp_filter(machine)
         self._code = ctypes.create_string_buffer(code, len(code))
         self._filter = _Filter(len(code) // 8, ctypes.addressof(self._code))
         with open("/proc/self/statm") as statm:
             self.base = int(statm.read().split()[0]) * resource.getpagesize()
-        wanted = 1 << _CAP_SETUID | 1 << _CAP_SETGID
-        if os.geteuid() == 0 and capabilities() & wanted == wanted:
-            ids = mapped_ids()
+        needed_capabilities = 1 << _CAP_SETUID | 1 << _CAP_SETGID
+        if os.geteuid() == 0 and read_capabilities() & needed_capabilities == needed_capabilities:
+            ids = count_mapped_ids()
             self.first_uid = 1_879_048_192 if ids > 2_000_000_000 else (20_000 if ids >= 60_000 else 0)
-        create = _syscall("landlock_create_ruleset", None, ctypes.c_size_t(0), ctypes.c_uint(1))
+        create = _call_kernel("landlock_create_ruleset", None, ctypes.c_size_t(0), ctypes.c_uint(1))
         self.landlock_abi = max(0, create)
 
     def begin(self) -> None:
         """Prepare every step of a child's locking in, in the process that will be the parent of all children.
 
-        Prepared as calls of the C library with their arguments, because each Python object that a child is the
-        first to touch costs it a page of its own.
+        The steps are prepared as calls of the C library with their arguments, because each Python object that a child
+        is the first to touch costs it a page of its own.
         """
         self.parent = int(_libc.getpid())
         self.ruleset = self._make_ruleset()
@@ -171,15 +172,15 @@ class Jail:
         self.last = [(prctl, (_PR_SET_SECCOMP, 2, ctypes.pointer(self._filter), 0, 0))]
         self._getpid, self._getppid, self._close = _libc.getpid, _libc.getppid, _libc.close
         self._setgroups, self._setresgid, self._setresuid = _libc.setgroups, _libc.setresgid, _libc.setresuid
-        self._restrict = (_libc.syscall, ctypes.c_long(_number("landlock_restrict_self")), ctypes.c_uint(0))
+        self._restrict = (_libc.syscall, ctypes.c_long(_get_syscall_number("landlock_restrict_self")), ctypes.c_uint(0))
 
     def layers(self) -> dict[str, bool]:
-        """Which layers every child gets; a child in which one of them fails ends."""
+        """Return which layers every child gets; a child in which one of them fails ends."""
         linux = not self.reduced
         return {"limits": True, "seccomp": linux, "landlock": self.ruleset >= 0, "uid": bool(self.first_uid)}
 
     def lock(self, keep_fd: int) -> None:
-        """Lock this process in for good, holding one descriptor. Raises JailError."""
+        """Lock this process in for good, keeping one descriptor. Raise JailError."""
         ruleset = self.ruleset
         for first, last in sorted(((3, keep_fd), (keep_fd + 1, 256))):
             if first <= ruleset < last:
@@ -193,7 +194,7 @@ class Jail:
         if self.first_uid:
             uid = self.first_uid + self._getpid() % 40_000
             if self._setgroups(0, None) or self._setresgid(uid, uid, uid) or self._setresuid(uid, uid, uid):
-                raise _failed("taking a user id of its own")
+                raise _build_os_error("taking a user id of its own")
         self._run(self.after)
         if self._getppid() != self.parent:
             os._exit(0)
@@ -201,14 +202,14 @@ class Jail:
         if ruleset >= 0:
             call, number, flags = self._restrict
             if call(number, ruleset, flags) != 0:
-                raise _failed("landlock")
+                raise _build_os_error("landlock")
             self._close(ruleset)
         self._run(self.last)
 
     def _run(self, steps: list[tuple[Any, tuple[Any, ...]]]) -> None:
         for call, arguments in steps:
             if call(*arguments) != 0:
-                raise _failed("locking in")
+                raise _build_os_error("locking in")
 
     def _limits(self) -> Iterator[tuple[Any, tuple[Any, ...]]]:
         cpu = self.cpu_seconds
@@ -230,36 +231,36 @@ class Jail:
         attributes = struct.pack("QQQ", rights, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
         attributes = attributes[: 8 if abi < 4 else 16 if abi < 6 else 24]
         size = ctypes.c_size_t(len(attributes))
-        return max(-1, _syscall("landlock_create_ruleset", attributes, size, ctypes.c_uint(0)))
+        return max(-1, _call_kernel("landlock_create_ruleset", attributes, size, ctypes.c_uint(0)))
 
 
-def _tries() -> dict[str, Callable[[], Any]]:
+def _list_forbidden_actions() -> dict[str, Callable[[], Any]]:
     return {
         "read a file": lambda: os.open("/etc/passwd", os.O_RDONLY),
         "list a folder": lambda: os.listdir("/"),
         "open a socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
         "signal a process": lambda: os.kill(os.getppid(), 0),
-        "start a process": _fork,
-        "read the real clock": _clock,
+        "start a process": _fork_process,
+        "read the real clock": _read_real_clock,
     }
 
 
-def _fork() -> None:
+def _fork_process() -> None:
     if os.fork() == 0:
         os._exit(0)
 
 
-def _clock() -> None:
+def _read_real_clock() -> None:
     moment = (ctypes.c_long * 2)()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.clock_gettime(1, moment) != 0:
         raise OSError(ctypes.get_errno(), "")
 
 
-def probe() -> dict[str, str]:
-    """What was tried, and the error it met; an empty text means that it worked."""
+def probe_jail() -> dict[str, str]:
+    """Return the error of each forbidden action that was tried; an empty text means that it worked."""
     outcome = {}
-    for name, attempt in _tries().items():
+    for name, attempt in _list_forbidden_actions().items():
         try:
             attempt()
             outcome[name] = ""

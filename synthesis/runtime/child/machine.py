@@ -1,8 +1,8 @@
-"""What a program is told of the machine it runs on: the same everywhere, whatever the host is and does.
+"""The machine as a program sees it: the same everywhere, whatever the host is and does.
 
-Where Python is installed and how it was started is forgotten (`remove_paths`): a state must not depend on it. The
-kernel refuses the questions themselves (`syscalls`). The standard library answers them here, so that a program that
-asks innocently goes on.
+The folder of the Python installation and the command that started it are removed (`remove_paths`): a state must not
+depend on them. The kernel refuses the system calls themselves (`syscalls`). The standard library answers here, so that
+a program that asks innocently continues.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _ABOUT_THE_HOST = frozenset(("site", "sitecustomize", "sysconfig", "usercustomiz
 _NUMBERS = ("getuid", "geteuid", "getgid", "getegid", "getpgrp")
 
 
-def install() -> None:
-    """Replace the questions in the modules that programs reach. Called last: the zygote asks them itself."""
+def install_machine() -> None:
+    """Replace functions about the machine in the modules that programs reach. Called last: the zygote itself needs the
+    real ones."""
     real = os.uname()
     uname = type(real)((real.sysname, NAME, "0", "0", real.machine))
     answers: dict[str, Any] = {
@@ -38,8 +39,8 @@ def install() -> None:
         "cpu_count": lambda: 1,
         "sched_getaffinity": lambda pid: {0},
         "getloadavg": lambda: (0.0, 0.0, 0.0),
-        "times": _times,
-        "sysconf": _sysconf,
+        "times": _get_times,
+        "sysconf": _get_sysconf,
         "getresuid": lambda: (0, 0, 0),
         "getresgid": lambda: (0, 0, 0),
         "getgroups": list,
@@ -57,12 +58,12 @@ def install() -> None:
     threading.main_thread()._native_id = 1  # type: ignore[attr-defined]
 
 
-def _times() -> os.times_result:
-    elapsed = CLOCK.elapsed() / 1e9
+def _get_times() -> os.times_result:
+    elapsed = CLOCK.elapsed_ns() / 1e9
     return os.times_result((elapsed, 0.0, 0.0, 0.0, elapsed))
 
 
-def _sysconf(name: Any) -> int:
+def _get_sysconf(name: Any) -> int:
     try:
         return _SYSCONF[name]
     except KeyError:
@@ -70,30 +71,32 @@ def _sysconf(name: Any) -> int:
 
 
 def remove_paths() -> None:
-    """Take the host's folders out of this process: out of `sys`, modules, and the code that tracebacks name. Last of
-    all that the zygote does by itself: afterwards nothing can be imported."""
+    """Remove the host's folders from this process: from `sys`, modules, and the code that tracebacks name.
+
+    This is the last step of the zygote itself: afterwards no module can be imported.
+    """
     for name, value in list(vars(sys).items()):
         if isinstance(value, str) and value.startswith("/"):
             setattr(sys, name, "")
     sys.argv[:] = [""]
     for name in [name for name in sys.modules if name in _ABOUT_THE_HOST or name.startswith("_sysconfigdata")]:
-        # Others hold them by name too.
+        # Other modules refer to them too.
         sys.modules.pop(name).__dict__.clear()
     for module in [module for module in sys.modules.values() if isinstance(module, types.ModuleType)]:
-        _forget_place(module)
+        _forget_module_path(module)
     rename: Any = vars(_imp)["_fix_co_filename"]
-    for found in gc.get_objects():
-        if type(found) is types.FunctionType and not found.__code__.co_filename.startswith("<"):
-            rename(found.__code__, f"<{found.__globals__.get('__name__', 'sandbox')}>")
+    for function in gc.get_objects():
+        if type(function) is types.FunctionType and not function.__code__.co_filename.startswith("<"):
+            rename(function.__code__, f"<{function.__globals__.get('__name__', 'sandbox')}>")
     linecache.clearcache()
     zoneinfo.reset_tzpath(to=())
-    # It leaves out its own frames by their file when it looks for who logs.
+    # `logging` skips its own frames by their file when it looks for the caller.
     logging._srcfile = logging.info.__code__.co_filename
     platform.architecture.__defaults__ = "", *(platform.architecture.__defaults__ or ())[1:]
     sys.modules["__main__"] = types.ModuleType("__main__")
 
 
-def _forget_place(module: types.ModuleType) -> None:
+def _forget_module_path(module: types.ModuleType) -> None:
     space = module.__dict__
     for name in ("__file__", "__cached__"):
         space.pop(name, None)

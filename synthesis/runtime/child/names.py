@@ -1,8 +1,8 @@
-"""Names that programs use, interned before anything else is imported.
+"""Names that programs use, interned before any other import.
 
 Loading a program counts a reference on each name that exists already. Made here in a row, these names lie on a few
-pages; made by whichever module of the standard library mentions them first, they would lie on a page each, and
-each child would have to copy all of those. Imported for its effect, first.
+pages; made by whichever module of the standard library mentions them first, they would lie on a page each, and each
+child would have to copy all of those pages. Imported first, for its effect.
 """
 
 from __future__ import annotations

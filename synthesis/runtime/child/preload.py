@@ -124,7 +124,7 @@ _CLOCK_STEP = 20_000_000
 """Nanoseconds by which a file's time, and that of a process, may be behind."""
 
 
-def load() -> None:
+def import_allowed_modules() -> None:
     """Import all that programs may import."""
     for name in (*ALLOWED_MODULES, *_BESIDE):
         importlib.import_module(name)
@@ -136,21 +136,21 @@ def load() -> None:
             _kept.append(zoneinfo.ZoneInfo(zone))
 
 
-def was_compiled() -> bool:
+def has_new_bytecode() -> bool:
     """Return whether bytecode of a loaded module was written since this process began.
 
-    A zygote that compiles a module lays out its memory otherwise than one that reads its bytecode, and its children
-    could be told from those of the next. Bytecode that cannot be written changes nothing from one zygote to the next.
+    The memory layout of a zygote that compiles a module differs from that of one that reads its bytecode, so that their
+    children could be distinguished. If bytecode cannot be written, all zygotes are alike.
     """
     if sys.dont_write_bytecode or not sys.platform.startswith("linux"):
         return False
-    began = time.time_ns() - _compute_age() - _CLOCK_STEP
+    began = time.time_ns() - _compute_process_age() - _CLOCK_STEP
     cached = (getattr(module, "__cached__", None) for module in list(sys.modules.values()))
-    # All of them, whatever the first says: so much is done in every zygote.
-    return max(_find_time_written(path) if path else 0 for path in cached) >= began
+    # All of them are checked, whatever the first shows, so that every zygote does the same work.
+    return max(_get_time_written(path) if path else 0 for path in cached) >= began
 
 
-def _compute_age() -> int:
+def _compute_process_age() -> int:
     """Compute the nanoseconds since the kernel started this process, modules imported before this one included."""
     with open("/proc/self/stat", "rb") as status:
         # The 22nd field, in ticks since the machine started; the second is a name that may hold spaces.
@@ -159,7 +159,7 @@ def _compute_age() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started
 
 
-def _find_time_written(path: str) -> int:
+def _get_time_written(path: str) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -167,8 +167,8 @@ def _find_time_written(path: str) -> int:
 
 
 def close_imports() -> None:
-    """Leave only built-in and frozen modules to import: there is no file system to search, and no folder of the host's
-    to know of."""
+    """Leave only built-in and frozen modules to import: there is no file system to search, and the host's folders must
+    not be known."""
     sys.dont_write_bytecode, sys.pycache_prefix = True, None
     sys._xoptions.clear()
     sys.orig_argv.clear()

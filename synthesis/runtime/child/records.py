@@ -1,4 +1,4 @@
-"""What encoded objects of a program's own classes become when they are decoded away from the program."""
+"""Records: the decoded form of objects of a program's own classes, away from the program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class Record:
-    """An object of a class that is not at hand: its attributes, readable as attributes and as items."""
+    """An object whose class is not available: its attributes, readable as attributes and as items."""
 
     __slots__ = ("__dict__", "record_class")
     record_class: str
@@ -78,7 +78,7 @@ class Opaque(Record):
 
 
 class EnumRecord(Record):
-    """An enum member without its class; carries `name` and `value`."""
+    """An enum member without its class; holds `name` and `value`."""
 
     __slots__ = ()
 
@@ -149,8 +149,8 @@ BASED: dict[type, type] = {
 """Which record stands for a subclass of which built-in type."""
 
 
-def tuple_record(name: str, fields: Sequence[str], values: Sequence[Any]) -> TupleRecord:
-    """A named tuple of the class called `name`."""
+def make_tuple_record(name: str, fields: Sequence[str], values: Sequence[Any]) -> TupleRecord:
+    """Return a named tuple of the class called `name`."""
     record = TupleRecord(values)
     record.record_class = name
     record._fields = tuple(fields)

@@ -1,7 +1,7 @@
 """System call numbers and the seccomp filter of a sandboxed process.
 
-x86_64 is what this project is run on. The aarch64 numbers come from the kernel's generic table and are checked
-against its header by a test; a child on aarch64 itself has not been run.
+This project runs on x86_64. The aarch64 numbers come from the kernel's generic table and are checked against its header
+by a test; a child on aarch64 itself has not been run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# name: (x86_64, aarch64); None where the architecture has no such call
+# name: (x86_64, aarch64); None if the architecture has no such call
 ALLOWED: dict[str, tuple[int | None, int | None]] = {
     "read": (0, 63),
     "write": (1, 64),
@@ -70,49 +70,49 @@ _PROT_EXEC, _MAP_SHARED = 4, 1
 _TIME_LIMIT = 3
 
 
-def column(machine: str) -> int:
-    """The column of this machine in the tables. Raises KeyError where there is none."""
+def get_table_column(machine: str) -> int:
+    """Return the column of this machine in the tables. Raise KeyError if it has none."""
     return {"x86_64": 0, "aarch64": 1}[machine]
 
 
-def seccomp_filter(machine: str) -> bytes:
-    """The filter as BPF instructions: a foreign architecture kills, an unlisted call fails with EPERM."""
-    which = column(machine)
+def build_seccomp_filter(machine: str) -> bytes:
+    """Build the filter as BPF instructions: a foreign architecture kills, an unlisted call fails with EPERM."""
+    which = get_table_column(machine)
     program: list[bytes] = []
 
-    def emit(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> None:
+    def emit_instruction(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> None:
         program.append(struct.pack("HBBI", code, if_true, if_false, operand))
 
     def forbid_bits(argument: int, bits: int) -> None:
-        emit(_LOAD, _ARGUMENTS + 8 * argument)
-        emit(_ANY_BIT, bits, 0, 1)
-        emit(_RETURN, _ERROR | errno.EPERM)
+        emit_instruction(_LOAD, _ARGUMENTS + 8 * argument)
+        emit_instruction(_ANY_BIT, bits, 0, 1)
+        emit_instruction(_RETURN, _ERROR | errno.EPERM)
 
-    emit(_LOAD, _ARCH)
-    emit(_EQUAL, AUDIT_ARCH[machine], 1, 0)
-    emit(_RETURN, _KILL)
-    emit(_LOAD, _NUMBER)
+    emit_instruction(_LOAD, _ARCH)
+    emit_instruction(_EQUAL, AUDIT_ARCH[machine], 1, 0)
+    emit_instruction(_RETURN, _KILL)
+    emit_instruction(_LOAD, _NUMBER)
     for numbers in ALLOWED.values():
         number = numbers[which]
         if number is not None:
-            emit(_EQUAL, number, 0, 1)
-            emit(_RETURN, _ALLOW)
+            emit_instruction(_EQUAL, number, 0, 1)
+            emit_instruction(_RETURN, _ALLOW)
     for number in (row[which] for row in ZERO.values()):
-        emit(_EQUAL, number, 0, 1)
-        emit(_RETURN, _ERROR)
-    emit(_EQUAL, FUTEX["futex"][which], 0, 6)
-    emit(_LOAD, _ARGUMENTS + 8 * _TIME_LIMIT)
-    emit(_EQUAL, 0, 0, 3)
-    emit(_LOAD, _ARGUMENTS + 8 * _TIME_LIMIT + 4)
-    emit(_EQUAL, 0, 0, 1)
-    emit(_RETURN, _ALLOW)
-    emit(_RETURN, _ERROR | errno.ETIMEDOUT)
-    emit(_EQUAL, MEMORY["mmap"][which], 0, 7)
+        emit_instruction(_EQUAL, number, 0, 1)
+        emit_instruction(_RETURN, _ERROR)
+    emit_instruction(_EQUAL, FUTEX["futex"][which], 0, 6)
+    emit_instruction(_LOAD, _ARGUMENTS + 8 * _TIME_LIMIT)
+    emit_instruction(_EQUAL, 0, 0, 3)
+    emit_instruction(_LOAD, _ARGUMENTS + 8 * _TIME_LIMIT + 4)
+    emit_instruction(_EQUAL, 0, 0, 1)
+    emit_instruction(_RETURN, _ALLOW)
+    emit_instruction(_RETURN, _ERROR | errno.ETIMEDOUT)
+    emit_instruction(_EQUAL, MEMORY["mmap"][which], 0, 7)
     forbid_bits(2, _PROT_EXEC)
     forbid_bits(3, _MAP_SHARED)
-    emit(_RETURN, _ALLOW)
-    emit(_EQUAL, MEMORY["mprotect"][which], 0, 4)
+    emit_instruction(_RETURN, _ALLOW)
+    emit_instruction(_EQUAL, MEMORY["mprotect"][which], 0, 4)
     forbid_bits(2, _PROT_EXEC)
-    emit(_RETURN, _ALLOW)
-    emit(_RETURN, _ERROR | errno.EPERM)
+    emit_instruction(_RETURN, _ALLOW)
+    emit_instruction(_RETURN, _ERROR | errno.EPERM)
     return b"".join(program)

@@ -1,8 +1,8 @@
-"""Removal of the vDSO's clocks: the kernel's page of functions that tell the time without a system call.
+"""Removal of the vDSO's clocks: the kernel's page of functions that read the time without a system call.
 
-A filter of system calls does not see them. The zygote overwrites each of them with one that fails, and unmaps the
-pages that hold the time; every child inherits that memory, so a child pays nothing for it. What the C library would
-ask instead is a system call, which `syscalls` refuses.
+A filter of system calls does not see them. The zygote overwrites each of them with one that fails, and unmaps the pages
+that hold the time; every child inherits that memory, so a child pays nothing for it. The C library would fall back to a
+system call, which `syscalls` refuses.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ _KEPT = (b"sigreturn", b"sgx")
 
 
 def remove_clocks() -> str:
-    """Take the clocks of this process and of all that it forks; returns why that could not be done, or "".
+    """Remove the clocks of this process and of all that it forks; return the reason of a failure, or "".
 
-    Afterwards nothing in this process can tell the time but the virtual clock.
+    Afterwards the virtual clock is the only clock in this process.
     """
     if not sys.platform.startswith("linux"):
         return "not Linux"
     stub, filler = _SILENT.get(os.uname().machine, (b"", b""))
     if not stub:
         return f"not known how on {os.uname().machine}"
-    pages = list(_pages())
+    pages = list(_list_clock_mappings())
     for name, start, end in pages:
-        if name == "[vdso]" and not _silence(start, end - start, stub, filler):
+        if name == "[vdso]" and not _overwrite_functions(start, end - start, stub, filler):
             return "the kernel lets nobody change its page of clocks"
-    libc = _libc()
+    libc = _load_libc()
     for name, start, end in pages:
         if name != "[vdso]" and libc.munmap(ctypes.c_void_p(start), ctypes.c_size_t(end - start)) != 0:
             return "the kernel does not give up the pages that hold the time"
     # Without a vDSO the C library asks the kernel, which answers here and refuses in the children.
-    if any(name == "[vdso]" for name, _, _ in pages) and _tells():
+    if any(name == "[vdso]" for name, _, _ in pages) and _has_working_clock():
         return "the clocks still answer"
     return ""
 
 
-def _libc() -> ctypes.CDLL:
+def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _tells() -> bool:
+def _has_working_clock() -> bool:
     moment = (ctypes.c_long * 2)()
-    return bool(_libc().clock_gettime(_MONOTONIC, moment) == 0)
+    return bool(_load_libc().clock_gettime(_MONOTONIC, moment) == 0)
 
 
-def _pages() -> Iterator[tuple[str, int, int]]:
-    """(name, start, end) of the mappings that the kernel gives each process for telling the time."""
+def _list_clock_mappings() -> Iterator[tuple[str, int, int]]:
+    """Yield (name, start, end) of the mappings that the kernel gives each process for reading the time."""
     with open("/proc/self/maps") as mappings:
         for line in mappings:
             parts = line.split()
@@ -69,10 +69,10 @@ def _pages() -> Iterator[tuple[str, int, int]]:
                 yield parts[5], start, end
 
 
-def _silence(base: int, size: int, stub: bytes, filler: bytes) -> bool:
-    """Overwrite the functions of the vDSO. False where its pages cannot be made writable: nothing was changed."""
-    libc, place = _libc(), ctypes.c_void_p(base)
-    functions = list(_functions(ctypes.string_at(base, size)))
+def _overwrite_functions(base: int, size: int, stub: bytes, filler: bytes) -> bool:
+    """Overwrite the functions of the vDSO. Return False, with no change, if its pages cannot be made writable."""
+    libc, place = _load_libc(), ctypes.c_void_p(base)
+    functions = list(_list_functions(ctypes.string_at(base, size)))
     if libc.mprotect(place, ctypes.c_size_t(size), _READ | _WRITE) != 0:
         return False
     for at, length in functions:
@@ -81,8 +81,8 @@ def _silence(base: int, size: int, stub: bytes, filler: bytes) -> bool:
     return bool(libc.mprotect(place, ctypes.c_size_t(size), _READ | _EXECUTE) == 0)
 
 
-def _functions(image: bytes) -> Iterator[tuple[int, int]]:
-    """(offset, bytes) of the functions that a vDSO's table of dynamic symbols names, but for those to be kept."""
+def _list_functions(image: bytes) -> Iterator[tuple[int, int]]:
+    """Yield (offset, bytes) of the functions in the table of dynamic symbols of a vDSO, except for those to be kept."""
     (headers,), (count,) = struct.unpack_from("<Q", image, 32), struct.unpack_from("<H", image, 56)
     tags: dict[int, int] = {}
     for number in range(count):

@@ -2,11 +2,11 @@
 
 The clock starts at the episode's `now`. Every reading of it adds one microsecond, every tool call adds one second and
 the latency that the host gives it, and sleeping adds the time slept without waiting, as does a wait with a time limit:
-there is no other thread to end it. Local time is UTC. Everything that draws randomness in the standard library draws
-from one generator seeded at `reset`. What numbers objects (`id`, and `hash` where it is made from it) counts them in
-the order they are asked for.
+there is no other thread to end it. Local time is UTC. All randomness of the standard library comes from one generator
+seeded at `reset`. Functions that number objects (`id`, and a `hash` made from it) count them in the order in which they
+are asked for.
 
-The real clock is not hidden here but taken away (`vdso`, `syscalls`); this is what innocent programs get instead.
+The real clock is not hidden here but removed (`vdso`, `syscalls`); this is its replacement for innocent programs.
 
 `datetime.datetime` and `datetime.date` keep their identity: three class methods are replaced inside the C types
 themselves, so `isinstance`, pickling, copying and arithmetic are those of the real types.
@@ -38,13 +38,13 @@ _UTC = datetime.UTC
 
 
 class Clock:
-    """Nanoseconds since 1970 that pass only when told to."""
+    """Nanoseconds since 1970, which pass only by explicit calls."""
 
     def __init__(self) -> None:
         self.start_ns = self.now_ns = 0
 
     def set(self, moment: str) -> None:
-        """Start at an ISO moment (UTC where it names no offset)."""
+        """Start at an ISO moment (UTC if it names no offset)."""
         when = datetime.datetime.fromisoformat(moment)
         if when.tzinfo is None:
             when = when.replace(tzinfo=_UTC)
@@ -56,7 +56,7 @@ class Clock:
         self.now_ns += TICK_NS
         return self.now_ns
 
-    def elapsed(self) -> int:
+    def elapsed_ns(self) -> int:
         return self.read() - self.start_ns
 
     def sleep(self, seconds: Any) -> None:
@@ -73,39 +73,39 @@ _prepared: tuple[int, str] | None = None
 _FIRST_ID, _ID_STEP = 0x7F00_0000_0000, 16
 
 
-def stable_id(value: Any, /) -> int:
-    """A number for an object that is the same in every run: `id` as programs get it. Keeps the object alive."""
-    known = _numbered.get(id(value))
-    if known is None:
-        known = _numbered[id(value)] = value, _FIRST_ID + _ID_STEP * len(_numbered)
-    return known[1]
+def get_stable_id(value: Any, /) -> int:
+    """Return a number for an object that is the same in every run: `id` for programs. Keep the object alive."""
+    entry = _numbered.get(id(value))
+    if entry is None:
+        entry = _numbered[id(value)] = value, _FIRST_ID + _ID_STEP * len(_numbered)
+    return entry[1]
 
 
-def stable_hash(value: Any, /) -> int:
-    """`hash` as programs get it: made from `stable_id` where Python would make it from the object's address."""
-    return stable_id(value) if type(value).__hash__ is object.__hash__ else hash(value)
+def get_stable_hash(value: Any, /) -> int:
+    """Return the hash of a value: made from `get_stable_id` if Python would make it from the object's address."""
+    return get_stable_id(value) if type(value).__hash__ is object.__hash__ else hash(value)
 
 
-def _urandom(size: int, *_: Any) -> bytes:
+def _draw_bytes(size: int, *_: Any) -> bytes:
     return _entropy.randbytes(size) if size else b""
 
 
-def seed(number: int, moment: str) -> None:
+def seed_episode(number: int, moment: str) -> None:
     """Begin an episode: the clock at `moment`, every source of randomness at `number`."""
     global _prepared
     prepared, _prepared = _prepared, None
     if prepared != (number, moment):
-        _begin(number, moment)
+        _reset_sources(number, moment)
 
 
-def prepare(number: int, moment: str) -> None:
-    """Begin ahead, in the zygote, what most children ask for first."""
+def prepare_episode(number: int, moment: str) -> None:
+    """Begin ahead, in the zygote, the episode that most children ask for first."""
     global _prepared
-    _begin(number, moment)
+    _reset_sources(number, moment)
     _prepared = number, moment
 
 
-def _begin(number: int, moment: str) -> None:
+def _reset_sources(number: int, moment: str) -> None:
     CLOCK.set(moment)
     logging._startTime = CLOCK.start_ns / 1e9  # type: ignore[attr-defined]
     _numbered.clear()
@@ -114,49 +114,51 @@ def _begin(number: int, moment: str) -> None:
     uuid._last_timestamp = None  # type: ignore[attr-defined]
 
 
-def next_call(latency_s: float = 0.0) -> None:
-    """Between two tool calls a second passes, and so much more before one that is slow."""
+def advance_clock(latency_s: float = 0.0) -> None:
+    """Advance the clock by the second between two tool calls, and by the latency of a slow call."""
     CLOCK.now_ns += CALL_NS + int(latency_s * 10**9)
 
 
-def install() -> None:
-    """Replace the clock and the randomness of this process. Raises RuntimeError if that does not take."""
+def install_virtual_sources() -> None:
+    """Replace the clock and the randomness of this process. Raise RuntimeError if that has no effect."""
     before = dict(time.__dict__)
     _install_time()
-    _rebind({id(before[name]): value for name, value in time.__dict__.items() if before[name] is not value})
+    _rebind_time_functions(
+        {id(before[name]): value for name, value in time.__dict__.items() if before[name] is not value}
+    )
     _install_datetime()
     _install_random()
-    seed(0, "2025-01-01T00:00:00+00:00")
+    seed_episode(0, "2025-01-01T00:00:00+00:00")
     year = {datetime.datetime.now().year, datetime.date.today().year, time.localtime().tm_year}
     if year != {2025} or random.Random().random() == 0 or os.urandom(0) != b"":
         raise RuntimeError("the virtual clock could not be installed in this Python")
 
 
 def _install_time() -> None:
-    def seconds() -> float:
+    def read_seconds() -> float:
         return CLOCK.read() / 1e9
 
-    def elapsed() -> float:
-        return CLOCK.elapsed() / 1e9
+    def read_elapsed() -> float:
+        return CLOCK.elapsed_ns() / 1e9
 
-    time.time, time.time_ns = seconds, CLOCK.read
+    time.time, time.time_ns = read_seconds, CLOCK.read
     for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
-        setattr(time, name, elapsed)
-        setattr(time, name + "_ns", CLOCK.elapsed)
+        setattr(time, name, read_elapsed)
+        setattr(time, name + "_ns", CLOCK.elapsed_ns)
     time.sleep = CLOCK.sleep
-    time.gmtime = time.localtime = _broken_down
-    time.ctime = lambda secs=None: _real_asctime(_broken_down(secs))
-    time.asctime = lambda t=None: _real_asctime(_broken_down() if t is None else t)
-    time.strftime = _strftime
-    time.clock_gettime = lambda clock: seconds() if clock == 0 else elapsed()
-    time.clock_gettime_ns = lambda clock: CLOCK.read() if clock == 0 else CLOCK.elapsed()
+    time.gmtime = time.localtime = _to_struct_time
+    time.ctime = lambda secs=None: _real_asctime(_to_struct_time(secs))
+    time.asctime = lambda t=None: _real_asctime(_to_struct_time() if t is None else t)
+    time.strftime = _format_time
+    time.clock_gettime = lambda clock: read_seconds() if clock == 0 else read_elapsed()
+    time.clock_gettime_ns = lambda clock: CLOCK.read() if clock == 0 else CLOCK.elapsed_ns()
     time.clock_getres = lambda clock: TICK_NS / 1e9
-    time.get_clock_info = _clock_info
-    threading.Condition.wait = _wait  # type: ignore[method-assign]
+    time.get_clock_info = _get_clock_info
+    threading.Condition.wait = _wait_virtually  # type: ignore[method-assign]
 
 
-def _rebind(replaced: dict[int, Any]) -> None:
-    """Replace what modules of the library took out of `time` when they were imported."""
+def _rebind_time_functions(replaced: dict[int, Any]) -> None:
+    """Replace the functions that modules of the library took out of `time` when they were imported."""
     for module in list(sys.modules.values()):
         space = getattr(module, "__dict__", {})
         for name, value in list(space.items()):
@@ -164,29 +166,29 @@ def _rebind(replaced: dict[int, Any]) -> None:
                 space[name] = replaced[id(value)]
 
 
-def _clock_info(name: str) -> types.SimpleNamespace:
+def _get_clock_info(name: str) -> types.SimpleNamespace:
     wall = name == "time"
     return types.SimpleNamespace(
         implementation="virtual", monotonic=not wall, adjustable=wall, resolution=TICK_NS / 1e9
     )
 
 
-def _wait(self: threading.Condition, timeout: float | None = None) -> bool:
+def _wait_virtually(self: threading.Condition, timeout: float | None = None) -> bool:
     if timeout is None:
         return _real_wait(self)
     CLOCK.sleep(max(0, timeout))
     return _real_wait(self, 0)
 
 
-def _broken_down(secs: Any = None) -> time.struct_time:
+def _to_struct_time(secs: Any = None) -> time.struct_time:
     return _real_gmtime(CLOCK.read() / 1e9 if secs is None else secs)
 
 
-def _strftime(format: str, t: Any = None) -> str:
-    return _real_strftime(format, _broken_down() if t is None else t)
+def _format_time(format: str, t: Any = None) -> str:
+    return _real_strftime(format, _to_struct_time() if t is None else t)
 
 
-def _now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
+def _datetime_now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
     stamp = CLOCK.read() // 1_000
     base = datetime.datetime(1970, 1, 1, tzinfo=_UTC if tz is not None else None)
     moment = base + datetime.timedelta(microseconds=stamp)
@@ -194,30 +196,30 @@ def _now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> dat
     return moment if cls is datetime.datetime else cls.combine(moment.date(), moment.timetz())
 
 
-def _utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
-    return _now(cls)
+def _datetime_utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
+    return _datetime_now(cls)
 
 
 def _datetime_today(cls: type[datetime.datetime]) -> datetime.datetime:
-    return _now(cls)
+    return _datetime_now(cls)
 
 
 def _date_today(cls: type[datetime.date]) -> datetime.date:
-    moment = _now(datetime.datetime)
+    moment = _datetime_now(datetime.datetime)
     return cls(moment.year, moment.month, moment.day)
 
 
-def _replace(owner: type, name: str, function: Callable[..., Any]) -> None:
+def _replace_class_method(owner: type, name: str, function: Callable[..., Any]) -> None:
     # The dictionary of a C type is reachable only through the collector; there is no public way in.
     (namespace,) = gc.get_referents(owner.__dict__)
     namespace[name] = classmethod(function)
 
 
 def _install_datetime() -> None:
-    _replace(datetime.datetime, "now", _now)
-    _replace(datetime.datetime, "utcnow", _utcnow)
-    _replace(datetime.datetime, "today", _datetime_today)
-    _replace(datetime.date, "today", _date_today)
+    _replace_class_method(datetime.datetime, "now", _datetime_now)
+    _replace_class_method(datetime.datetime, "utcnow", _datetime_utcnow)
+    _replace_class_method(datetime.datetime, "today", _datetime_today)
+    _replace_class_method(datetime.date, "today", _date_today)
     for owner in (datetime.date, datetime.datetime):
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
 
@@ -225,14 +227,14 @@ def _install_datetime() -> None:
 def _install_random() -> None:
     plain_seed = random.Random.seed
 
-    def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
+    def seed_generator(self: random.Random, a: Any = None, version: int = 2) -> None:
         plain_seed(self, _entropy.getrandbits(256) if a is None else a, version)
 
-    random.Random.seed = seeded  # type: ignore[method-assign]
-    random._urandom = _urandom  # type: ignore[attr-defined]
-    os.urandom = _urandom
+    random.Random.seed = seed_generator  # type: ignore[method-assign]
+    random._urandom = _draw_bytes  # type: ignore[attr-defined]
+    os.urandom = _draw_bytes
     if hasattr(os, "getrandom"):
-        os.getrandom = _urandom  # type: ignore[assignment]
+        os.getrandom = _draw_bytes  # type: ignore[assignment]
     os.getpid = os.getppid = lambda: 1
     # `uuid1` would ask the C library, which knows the real time and the real network card.
     uuid._generate_time_safe = None  # type: ignore[attr-defined]

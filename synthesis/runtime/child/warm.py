@@ -1,6 +1,6 @@
-"""A rehearsal in the zygote, with a program of our own.
+"""A rehearsal in the zygote, with a program of this package.
 
-What Python does the first times (caches, specialised byte code, late imports) happens once, in pages that all
+The work that Python does at first use (caches, specialised byte code, late imports) happens once, in pages that all
 children share, and not in each of them.
 """
 
@@ -53,7 +53,7 @@ _CHECK = "def check_func(final_state):\n    return len(final_state.get('items', 
 
 
 class _Recorder:
-    """Stands in for the socket: keeps what is sent."""
+    """A replacement of the socket that stores sent data."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -65,8 +65,8 @@ class _Recorder:
     sendall = send
 
 
-def up(options: dict[str, Any]) -> None:
-    """Serve a few episodes and checks of our own program."""
+def rehearse_episodes(options: dict[str, Any]) -> None:
+    """Serve a few episodes and checks of the rehearsal program."""
     for form in DATES:
         datetime.strptime(datetime(2025, 1, 2).strftime(form), form)
     recorder = _Recorder()
@@ -82,24 +82,24 @@ def up(options: dict[str, Any]) -> None:
         outcomes: Outcomes = []
         server = worker.Worker(recorder, options, outcomes)
 
-        def answer(request: bytes, server: worker.Worker = server, outcomes: Outcomes = outcomes) -> None:
+        def answer_request(request: bytes, server: worker.Worker = server, outcomes: Outcomes = outcomes) -> None:
             make_loop(server.answer(request), outcomes)()
 
         start = request | ({"compiled": True} if compiled else {"compiled": False, "source": _SOURCE, "tools": tools})
-        answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + state.encode() + (compiled or b""))
+        answer_request(json.dumps(start | {"op": "reset"}).encode() + b"\0" + state.encode() + (compiled or b""))
         if compiled is None and not wire.STREAM:
             compiled = bytes.fromhex(json.loads(recorder.frames[0])["compiled"])
         for name in ("1", "2", "none"):
             call = {"id": 2, "op": "call", "tool": "change", "args": {"name": name}}
-            answer(json.dumps(call).encode())
-        answer(b'{"id":3,"op":"call","tool":"fail","args":{}}')
-        answer(b'{"id":4,"op":"state"}')
-        answer(b'{"id":5,"op":"hash"}')
+            answer_request(json.dumps(call).encode())
+        answer_request(b'{"id":3,"op":"call","tool":"fail","args":{}}')
+        answer_request(b'{"id":4,"op":"state"}')
+        answer_request(b'{"id":5,"op":"hash"}')
         world = {"initial": {"items": {}}, "final": {"items": items}, "answer": "1"}
         seen = json.dumps(world).encode()
         check = {"id": 0, "op": "check", "now": request["now"], "size": len(seen)}
         code = marshal.dumps(compile(_CHECK, "<check>", "exec"))
-        answer(json.dumps(check).encode() + b"\0" + seen + code)
+        answer_request(json.dumps(check).encode() + b"\0" + seen + code)
     sys.modules.pop("program", None)
     if len(recorder.frames) != 1 + 8 * ROUNDS or any(b"refused" in frame for frame in recorder.frames):
         raise RuntimeError("the rehearsal failed")

@@ -1,7 +1,7 @@
-"""Frames: one datagram each, or several when they are large. Never pickle; the payload is JSON.
+"""Frames: one datagram each, or several if they are large. Never pickle; the payload is JSON.
 
-A datagram begins with one byte: 1 for the last (mostly only) part of a frame, 0 when more follow. Where the
-system has no sequenced packets (macOS) a stream carries the same parts behind a four-byte length.
+A datagram begins with one byte: 1 for the last (mostly only) part of a frame, 0 if more follow. If the system has no
+sequenced packets (macOS), a stream carries the same parts behind a four-byte length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SOCKET_TYPE = socket.SOCK_STREAM if STREAM else socket.SOCK_SEQPACKET
 
 
 class FrameError(Exception):
-    """The other side broke the protocol or is gone. `reason`: `closed`, `time` or `protocol`."""
+    """A broken protocol or a lost peer. `reason`: `closed`, `time` or `protocol`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(detail or reason)
@@ -26,8 +26,8 @@ class FrameError(Exception):
         self.detail = detail
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
-    """A connected pair of sockets for frames."""
+def make_socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Return a connected pair of sockets for frames."""
     return socket.socketpair(socket.AF_UNIX, SOCKET_TYPE)
 
 
@@ -39,11 +39,11 @@ def set_timeout(sock: socket.socket, seconds: float) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
 
-def send(sock: socket.socket, payload: bytes, seconds: float | None = None) -> None:
+def send_frame(sock: socket.socket, payload: bytes, seconds: float | None = None) -> None:
     """Send one frame; with `seconds`, give up on a slow reader after that time.
 
-    The first silence is bounded by the socket's own time-out, which is shorter afterwards. Raises FrameError `closed`
-    or `time`.
+    The first silence is bounded by the socket's own time-out, which is shorter afterwards. Raise FrameError `closed` or
+    `time`.
     """
     size = len(payload)
     deadline = None if seconds is None else time.monotonic() + seconds
@@ -58,7 +58,7 @@ def send(sock: socket.socket, payload: bytes, seconds: float | None = None) -> N
         for start in range(0, size, PART):
             mark = _LAST if start + PART >= size else _MORE
             if start:
-                _shorten(sock, deadline)
+                _shorten_timeout(sock, deadline)
             _send_part(sock, mark + bytes(view[start : start + PART]))
     except (BlockingIOError, TimeoutError):
         raise FrameError("time") from None
@@ -66,11 +66,10 @@ def send(sock: socket.socket, payload: bytes, seconds: float | None = None) -> N
         raise FrameError("closed", str(error)) from None
 
 
-def receive(sock: socket.socket, cap: int, seconds: float | None = None) -> bytes:
+def receive_frame(sock: socket.socket, cap: int, seconds: float | None = None) -> bytes:
     """Receive one frame of at most `cap` bytes; with `seconds`, give up on a trickle after that time.
 
-    The first silence is bounded by the socket's own time-out, which is shorter afterwards where there were several
-    parts.
+    The first silence is bounded by the socket's own time-out, which is shorter afterwards if there were several parts.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     try:
@@ -84,16 +83,16 @@ def receive(sock: socket.socket, cap: int, seconds: float | None = None) -> byte
         raise FrameError("closed", str(error)) from None
 
 
-def is_whole(sock: socket.socket) -> bool:
-    """Whether what waits to be received is a frame of one datagram, which can be read without waiting."""
+def has_whole_frame(sock: socket.socket) -> bool:
+    """Return whether the next frame to receive is of one datagram, which can be read without waiting."""
     try:
         return not STREAM and sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == _LAST
     except OSError:
         return False
 
 
-def _shorten(sock: socket.socket, deadline: float | None) -> None:
-    """Leave the socket the time that is left. Raises FrameError `time`."""
+def _shorten_timeout(sock: socket.socket, deadline: float | None) -> None:
+    """Set the remaining time as the socket's time-out. Raise FrameError `time`."""
     if deadline is None:
         return
     left = deadline - time.monotonic()
@@ -114,7 +113,7 @@ def _receive_rest(sock: socket.socket, part: bytes, cap: int, deadline: float | 
             raise FrameError("protocol", f"a frame is larger than {cap} bytes")
         if part[:1] == _LAST:
             return bytes(frame)
-        _shorten(sock, deadline)
+        _shorten_timeout(sock, deadline)
         part = _receive_part(sock)
 
 

@@ -1,12 +1,12 @@
-"""The zygote: a small trusted process that imports what programs may use, and forks locked-in children.
+"""The zygote: a small trusted process that imports the modules for programs, and forks locked-in children.
 
-Run by path, with an empty environment: `python -P -s -S zygote.py CONTROL_FD OPTIONS`. It never runs a program
-and never reads from a child. Each request on the control socket is one frame with one descriptor, the child's
-end of a socket; the answer carries the child's number and a descriptor of its process. End of file on the
-control socket ends it, and everything below it.
+Run by path, with an empty environment: `python -P -s -S zygote.py CONTROL_FD OPTIONS`. It never runs a program and
+never reads from a child. Each request on the control socket is one frame with one descriptor, the child's end of a
+socket; the answer carries the child's number and a descriptor of its process. End of file on the control socket ends
+the zygote and all its children.
 
-Its children are alike: what it knows of those before them (how they ended) lies in memory that no child gets, and none
-of its frames is on a child's stack (`bare_stack`).
+Its children are alike: the zygote's records of earlier children (how they ended) are in memory that no child gets, and
+none of its frames is on a child's stack (`bare_stack`).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _HANDLES = hasattr(os, "pidfd_open")
 _fork_now: Any = ctypes.PyDLL(None, use_errno=True).fork
 
 
-def _fork() -> int:
-    """The C library's fork, without what Python adds for threads, of which there are none here.
+def _fork_child() -> int:
+    """Fork by the C library, without Python's hooks for threads, of which there are none here.
 
     Those hooks (`threading`, `logging`, `random`) write to 200 shared pages in each child.
     """
@@ -73,19 +73,20 @@ def _fork() -> int:
     return pid
 
 
-def _numbers(data: bytes) -> list[int]:
-    """Descriptors as they come. `socket.recv_fds` makes an array of them, on pages that children would share."""
+def _parse_descriptors(data: bytes) -> list[int]:
+    """Parse descriptors from ancillary data. `socket.recv_fds` makes an array of them, on pages that children would
+    share."""
     return [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) // 4 * 4, 4)]
 
 
-def _raise_own_risk() -> None:
+def _raise_oom_score() -> None:
     # When memory runs out, the kernel should take a child before the database.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("900")
 
 
-def _enter(namespaces: str, control: socket.socket) -> tuple[bool, str]:
-    """Go on in a new set of namespaces, as its first process. The process that was stays as a waiting parent."""
+def _enter_namespaces(namespaces: str, control: socket.socket) -> tuple[bool, str]:
+    """Continue in a new set of namespaces, as its first process. The current process remains as a waiting parent."""
     if namespaces == "off" or not sys.platform.startswith("linux"):
         return False, "not asked for"
     try:
@@ -100,14 +101,14 @@ def _enter(namespaces: str, control: socket.socket) -> tuple[bool, str]:
         os._exit(0)
     ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
     try:
-        jails.empty_root()
+        jails.mount_empty_root()
     except (jails.JailError, OSError) as error:
         return True, f"without an empty root: {error}"
     return True, "empty root"
 
 
 class Endings:
-    """How the last children ended, by their numbers: kept out of the memory that children get."""
+    """Exit statuses of the last children, by their numbers: kept out of the memory that children get."""
 
     def __init__(self) -> None:
         self.memory = mmap.mmap(-1, _REMEMBERED * _ENDING.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -123,28 +124,28 @@ class Endings:
 
 
 class Zygote:
-    """Serves requests for children until the control socket closes."""
+    """The server of requests for children, until the control socket closes."""
 
     def __init__(self, control: socket.socket, options: dict[str, Any]) -> None:
         self.control = control
         self.options = options
         self.modules = frozenset(preload.ALLOWED_MODULES)
-        virtual.install()
-        warm.up(options)
+        virtual.install_virtual_sources()
+        warm.rehearse_episodes(options)
         preload.close_imports()
         machine.remove_paths()
-        _raise_own_risk()
+        _raise_oom_score()
         gc.collect()
         density.fill_holes()
         self.jail = jails.Jail(options)
-        # While there is a /proc to find them by.
+        # Must come before `_enter_namespaces`, after which there is no /proc to find them by.
         self.clocks = vdso.remove_clocks()
-        self.inside, self.detail = _enter(options["namespaces"], control)
+        self.inside, self.detail = _enter_namespaces(options["namespaces"], control)
         if options["namespaces"] == "required" and not self.inside:
             raise jails.JailError(f"no namespaces: {self.detail}")
         self.jail.begin()
-        machine.install()
-        virtual.prepare(options["seed"], options["now"])
+        machine.install_machine()
+        virtual.prepare_episode(options["seed"], options["now"])
         self.endings = Endings()
         self.reaping = self.again = False
 
@@ -157,23 +158,25 @@ class Zygote:
             "reduced": self.jail.reduced,
             "modules": sorted(self.modules),
             "clocks": self.clocks,
-            "addresses": jails.addresses_fixed(),
+            "addresses": jails.has_fixed_addresses(),
         }
 
     def serve(self) -> int:
-        """Fork children until the control socket closes, which ends this process; returns in a child alone, its
-        descriptor."""
+        """Fork children until the control socket closes, which ends this process.
+
+        It returns in a child only, with the child's descriptor.
+        """
         signal.signal(signal.SIGCHLD, lambda *_: self.reap())
         report = json.dumps(self.report()).encode()
         self._rehearse()
         gc.collect()
-        # Once more: what was let go of since then left holes again.
+        # Once more: objects freed since then left holes again.
         density.fill_holes()
         gc.freeze()
         gc.disable()
-        # The collector runs between calls (`worker`); within one only where it makes very much.
+        # The collector runs between calls (`worker`); within one only if it makes very many objects.
         gc.set_threshold(_GARBAGE)
-        wire.send(self.control, report)
+        wire.send_frame(self.control, report)
         while True:
             try:
                 child = self._serve_next()
@@ -187,9 +190,11 @@ class Zygote:
         os._exit(0)
 
     def _rehearse(self) -> None:
-        """Fork a few children that end at once: what the first times leave in memory would tell the first real ones
-        from those that follow."""
-        control, (host, self.control) = self.control, wire.pair()
+        """Fork a few children that end at once.
+
+        The first forks change memory, by which the first real children could be distinguished from later ones.
+        """
+        control, (host, self.control) = self.control, wire.make_socket_pair()
         for _ in range(_REHEARSED):
             socket.send_fds(host, [b"\x01S"], [host.fileno()])
             if self._serve_next() >= 0:
@@ -205,25 +210,24 @@ class Zygote:
         self.control = control
 
     def _serve_next(self) -> int:
-        """The next request: `_NOBODY`, or `_CLOSED`; in a child its descriptor."""
+        """Serve the next request: return `_NOBODY` or `_CLOSED`, or in a child its descriptor."""
         data, attached, _, _ = self.control.recvmsg(_REQUEST, _ATTACHED)
         if not data:
             return _CLOSED
-        return self._request(data, [number for _, _, numbers in attached for number in _numbers(numbers)])
+        return self._request(data, [number for _, _, numbers in attached for number in _parse_descriptors(numbers)])
 
     def _request(self, data: bytes, descriptors: list[int]) -> int:
-        """One request: `S` with a socket for a child, or `?` and a number for how that child ended. Returns
-        `_NOBODY`, in the child its descriptor.
+        """Serve one request: `S` with a socket for a child, or `?` and a number for how that child ended.
 
-        The answer is two numbers of eight bytes. Short on purpose: what the zygote writes to between two forks is
-        a page that children cannot share.
+        Return `_NOBODY`, or in the child its descriptor. The answer is two numbers of eight bytes. It is short because
+        each page that the zygote writes to between two forks cannot be shared by children.
         """
         number, handle, status = 0, -1, -1
         # A child that ends at once must not be reaped before there is a handle on it.
         _set_mask(_BLOCK, _CHILD)
         try:
             if data[1:2] == b"S" and len(descriptors) == 1:
-                number = _fork()
+                number = _fork_child()
                 if number == 0:
                     return descriptors[0]
                 handle = os.pidfd_open(number) if _HANDLES else -1
@@ -246,10 +250,10 @@ class Zygote:
         return _NOBODY
 
     def reap(self) -> None:
-        """Collect the children that ended, whatever they ended of.
+        """Collect the children that ended, for whatever reason.
 
-        Called from the handler of SIGCHLD too, which may interrupt this very method: then the outer call goes round
-        again, since the records must not change under it.
+        Called from the handler of SIGCHLD too, which may interrupt this very method: then the outer call repeats, since
+        the records must not change under it.
         """
         self.again = True
         if self.reaping:
@@ -271,11 +275,11 @@ class Zygote:
             self.endings.keep(pid, status)
 
 
-def _work(zygote: Zygote, outcomes: bare_stack.Outcomes) -> Iterator[bare_stack.Work]:
-    """All that is done from here on: in the zygote its service, and in each child what the host asks of it."""
+def _iterate_work(zygote: Zygote, outcomes: bare_stack.Outcomes) -> Iterator[bare_stack.Work]:
+    """Yield all further work: in the zygote its service, and in each child the requests of the host."""
     descriptor = zygote.serve()
     control, options, jail = zygote.control, zygote.options, zygote.jail
-    density.keep(zygote)
+    density.keep_alive(zygote)
     del zygote
     sock: Any = _socket.socket(_AF_UNIX, _KIND, 0, descriptor)
     try:
@@ -284,18 +288,18 @@ def _work(zygote: Zygote, outcomes: bare_stack.Outcomes) -> Iterator[bare_stack.
         control.detach()
         jail.lock(descriptor)
         del control, jail, descriptor
-        density.take_touched()
+        density.fill_touched_holes()
         gc.enable()
-        sock.send(b"\x01ready") if not wire.STREAM else wire.send(sock, b"ready")
+        sock.send(b"\x01ready") if not wire.STREAM else wire.send_frame(sock, b"ready")
         yield from worker.Worker(sock, options, outcomes).serve()
     except BaseException as error:
         with contextlib.suppress(BaseException):
-            wire.send(sock, f"{type(error).__name__}: {error}"[:500].encode())
+            wire.send_frame(sock, f"{type(error).__name__}: {error}"[:500].encode())
     finally:
         os._exit(0)
 
 
-def _control(number: int) -> socket.socket:
+def _open_control_socket(number: int) -> socket.socket:
     if number != _CONTROL:
         os.dup2(number, _CONTROL)
         os.close(number)
@@ -303,8 +307,11 @@ def _control(number: int) -> socket.socket:
 
 
 def _take_standard_input() -> int:
-    """The control socket, which comes as standard input and so has the same number in every zygote: numbers of one
-    digit and of several lie elsewhere in memory. Nothing is left to be read in its place."""
+    """Return the control socket, which arrives as standard input.
+
+    So it has the same number in every zygote: numbers of one digit and of several have different addresses in memory.
+    Standard input is then replaced by the null device.
+    """
     control = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -312,8 +319,8 @@ def _take_standard_input() -> int:
     return control
 
 
-def _close_mark() -> bool:
-    """Return whether this process started itself again: it has left its control socket open twice."""
+def _close_restart_mark() -> bool:
+    """Return whether this process restarted itself: then it has left its control socket open twice."""
     try:
         os.close(_CONTROL)
     except OSError:
@@ -322,24 +329,26 @@ def _close_mark() -> bool:
 
 
 def main() -> None:
-    """Start, say what holds; what is left to do is done when this script has ended. A failure to start is told on the
-    control socket."""
-    restarted = _close_mark()
-    control = _control(_take_standard_input())
+    """Start and report the active layers; the remaining work runs after this script has ended.
+
+    A failure to start is reported on the control socket.
+    """
+    restarted = _close_restart_mark()
+    control = _open_control_socket(_take_standard_input())
     try:
-        preload.load()
-        # Asked in each case: the question leaves its traces in memory too.
-        if preload.was_compiled() and not restarted:
+        preload.import_allowed_modules()
+        # Called in each case, since the check itself changes memory.
+        if preload.has_new_bytecode() and not restarted:
             os.dup2(_CONTROL, 0)
             os.set_inheritable(_CONTROL, True)
             os.execv(sys.orig_argv[0], sys.orig_argv)
         zygote = Zygote(control, json.loads(sys.argv[1]))
     except Exception as error:
         with contextlib.suppress(wire.FrameError):
-            wire.send(control, json.dumps({"failed": str(error)}).encode())
+            wire.send_frame(control, json.dumps({"failed": str(error)}).encode())
         os._exit(1)
     outcomes: bare_stack.Outcomes = []
-    bare_stack.begin_at_exit(_work(zygote, outcomes), outcomes)
+    bare_stack.begin_at_exit(_iterate_work(zygote, outcomes), outcomes)
 
 
 if __name__ == "__main__":

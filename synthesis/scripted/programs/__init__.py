@@ -1,1 +1,1 @@
-"""Who tests, checks, uses, solves and judges where no LLM does: each sees only what the prompt shows."""
+"""Programs that replace the LLM as tester, checker, user, solver and judge: each reads only its prompt."""

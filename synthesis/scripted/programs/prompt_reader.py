@@ -1,4 +1,4 @@
-"""What stands in a prompt: read back by the prompt file that it was rendered from, so that wording may change."""
+"""Values in a prompt, parsed by the prompt file that it was rendered from, so that wording may change."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import json
 import re
 from typing import Any
 
-from synthesis.assessment.prompt_values import untabled
-from synthesis.prompts import FORM_PLACE, SEPARATOR, Prompt
+from synthesis.assessment.prompt_values import parse_tables
+from synthesis.llm.calls import StageCall
+from synthesis.prompts import FORM_PLACE, SEPARATOR, Prompt, get_prompt
+from synthesis.scripted.errors import MissingReply
 
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _OPENING = re.compile(r"\s*(=== .{1,200} ===)\n")
 _FENCE = re.compile(r"\A\s*(=== .{1,200} ===)\n(.*)\n\1\s*\Z", re.DOTALL)
 
 
-def unrendered(prompt: Prompt, text: str) -> dict[str, str] | None:
-    """The values of a prompt's variables in a rendered text, which may go on after it; None for another text.
+def parse_rendered(prompt: Prompt, text: str) -> dict[str, str] | None:
+    """Return the values of a prompt's variables in a rendered text, which may go on after it; None for another text.
 
-    Values are taken as short as the next words of the prompt allow, and out of their fence.
+    Values are as short as the next words of the prompt allow, and without their fence.
     """
     text = text.replace(FORM_PLACE, SEPARATOR.lstrip(), 1)
     fixed, line, rest = prompt.text.partition(SEPARATOR)
@@ -34,17 +36,25 @@ def unrendered(prompt: Prompt, text: str) -> dict[str, str] | None:
         if name in values:
             end = position + len(values[name])
         else:
-            after = _following(words, names, number, values)
-            end = _end(text, position, after) if after.strip() else _last_end(text, position)
+            after = _get_following_text(words, names, number, values)
+            end = _find_end(text, position, after) if after.strip() else _find_last_end(text, position)
         if end < position:
             return None
         values.setdefault(name, text[position:end])
         position = end + len(words[number + 1])
-    return {name: bare(value) for name, value in values.items()}
+    return {name: strip_fence(value) for name, value in values.items()}
 
 
-def _following(words: list[str], names: list[str], number: int, values: dict[str, str]) -> str:
-    """What stands behind a place: the prompt's words up to the next value that is not known yet."""
+def read_prompt(part: str, name: str, call: StageCall) -> dict[str, str]:
+    """Return the values in the prompt `part`/`name` that a call was rendered from. Raise MissingReply for another."""
+    values = parse_rendered(get_prompt(part, name), call.messages[0].content)
+    if values is None:
+        raise MissingReply(f"the prompt {part}/{name} could not be read back")
+    return values
+
+
+def _get_following_text(words: list[str], names: list[str], number: int, values: dict[str, str]) -> str:
+    """Return the text after a place: the prompt's words up to the next value that is not known yet."""
     after = words[number + 1]
     for later in range(number + 1, len(names)):
         if names[later] not in values:
@@ -53,29 +63,38 @@ def _following(words: list[str], names: list[str], number: int, values: dict[str
     return after
 
 
-def _end(text: str, position: int, after: str) -> int:
-    """Where a value ends: at the next words of the prompt, and not inside a fence that it opens."""
+def _find_end(text: str, position: int, after: str) -> int:
+    """Return the end of a value: at the next words of the prompt, and not inside a fence that it opens."""
     opening = _OPENING.match(text, position)
     start = text.find("\n" + opening[1], opening.end()) if opening else position
     return text.find(after, max(start, position))
 
 
-def _last_end(text: str, position: int) -> int:
-    """Where the last value ends: with the fence that it opens, or with the text."""
+def _find_last_end(text: str, position: int) -> int:
+    """Return the end of the last value: with the fence that it opens, or with the text."""
     opening = _OPENING.match(text, position)
     close = text.find("\n" + opening[1], opening.end() - 1) if opening else -1
     return close + 1 + len(opening[1]) if opening and close >= 0 else len(text)
 
 
-def bare(value: str) -> str:
-    """A value without the fence around it."""
+def strip_fence(value: str) -> str:
+    """Return a value without the fence around it."""
     fenced = _FENCE.match(value)
     return fenced[2] if fenced else value
 
 
-def as_json(value: str) -> Any:
-    """What JSON a value holds, tables read back, or None where it was cut short."""
+def parse_json(value: str) -> Any:
+    """Return the JSON content of a value, tables read back, or None if it was cut short."""
     try:
-        return untabled(json.loads(value))
+        return parse_tables(json.loads(value))
     except (ValueError, RecursionError):
         return None
+
+
+def list_changed_places(changes: Any) -> list[str]:
+    """Return the changes of a JSON Patch, each once: a record by its key, or a field of it; the state's own fields by
+    name.
+    """
+    operations = changes if isinstance(changes, list) else []
+    places = [str(one.get("path", "")).split("/")[1:] for one in operations if isinstance(one, dict)]
+    return list(dict.fromkeys(" ".join(place[1:] or place) for place in places))

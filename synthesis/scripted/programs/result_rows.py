@@ -1,4 +1,4 @@
-"""Rows that a call returned, held against the records of the state that they speak of."""
+"""Comparison of the rows that a call returned with the records of the state."""
 
 from __future__ import annotations
 
@@ -14,58 +14,66 @@ CUT = "more characters are not shown"
 Record = dict[str, Any]
 
 
-def contradiction(result: Any, states: Any) -> str:
-    """What a returned row says otherwise than the state after the call; empty where nothing does."""
-    records = _records(states if isinstance(states, dict) else {})
-    for row in _rows(result):
-        known = {name: records[value] for name, value in row.items() if isinstance(value, str) and value in records}
-        # Of the ids in a row the others are fields of its own record: a rental's row names its rider, too.
-        own = [name for name in known if not any(name in record for other, record in known.items() if other != name)]
-        if len(own) != 1 or not own[0].endswith("_id"):
+def find_contradiction(result: Any, states: Any) -> str:
+    """Return how a returned row contradicts the state after the call; empty if none does."""
+    records = _map_records(states if isinstance(states, dict) else {})
+    for row in _iter_rows(result):
+        row_records = {
+            name: records[value] for name, value in row.items() if isinstance(value, str) and value in records
+        }
+        # The other ids in a row are fields of its own record: a rental's row also names its rider.
+        own_names = [
+            name
+            for name in row_records
+            if not any(name in record for other, record in row_records.items() if other != name)
+        ]
+        if len(own_names) != 1 or not own_names[0].endswith("_id"):
             continue
-        for field, value in known[own[0]].items():
-            if field in row and _plain(value) and _plain(row[field]) and row[field] != value:
-                return f"{field} of {row[own[0]]} is {value!r} in the state, yet {row[field]!r} came back."
+        for field, value in row_records[own_names[0]].items():
+            if field in row and _is_plain(value) and _is_plain(row[field]) and row[field] != value:
+                return f"{field} of {row[own_names[0]]} is {value!r} in the state, yet {row[field]!r} came back."
     return ""
 
 
-def denied(reason: str, states: Any) -> str:
-    """The id that a refusal says does not exist, though the state has it; empty where there is none."""
-    records = _records(states if isinstance(states, dict) else {})
+def find_denied_id(reason: str, states: Any) -> str:
+    """Return the id that a refusal calls nonexistent, although the state has it; empty if there is none."""
+    records = _map_records(states if isinstance(states, dict) else {})
     return next((found[1] for found in _DENIES.finditer(reason) if found[1] in records), "")
 
 
-def stranger(result: Any, arguments: Record) -> str:
-    """A returned row that is not of the id that was asked for; empty where all are."""
-    asked = {name: value for name, value in arguments.items() if name.endswith("_id") and isinstance(value, str)}
-    for row in _rows(result):
-        for name, value in asked.items():
+def find_foreign_row(result: Any, arguments: Record) -> str:
+    """Return a sentence on a returned row of another id than requested; empty if there is none."""
+    requested_ids = {
+        name: value for name, value in arguments.items() if name.endswith("_id") and isinstance(value, str)
+    }
+    for row in _iter_rows(result):
+        for name, value in requested_ids.items():
             if isinstance(row.get(name), str) and row[name] != value:
                 return f"Asked for {name} {value}, a row of {row[name]} came back."
     return ""
 
 
-def _records(states: Record) -> dict[str, Record]:
-    """The records after the call, as far as they are shown, by id; ids that two collections use are left out."""
-    found: dict[str, Record] = {}
+def _map_records(states: Record) -> dict[str, Record]:
+    """Return the shown records after the call, by id; ids that two collections use are omitted."""
+    by_id: dict[str, Record] = {}
     twice: set[str] = set()
     before, after = states.get("before"), states.get("after")
     for name, part in before.items() if isinstance(before, dict) else ():
         changed = after.get(name) if isinstance(after, dict) else None
-        now = {**part, **(changed if isinstance(changed, dict) else {})} if isinstance(part, dict) else {}
-        for key, record in now.items():
-            twice |= {key} & found.keys()
-            found[key] = record
-    return {key: record for key, record in found.items() if isinstance(record, dict) and key not in twice}
+        current = {**part, **(changed if isinstance(changed, dict) else {})} if isinstance(part, dict) else {}
+        for key, record in current.items():
+            twice |= {key} & by_id.keys()
+            by_id[key] = record
+    return {key: record for key, record in by_id.items() if isinstance(record, dict) and key not in twice}
 
 
-def _rows(value: Any) -> Iterator[Record]:
+def _iter_rows(value: Any) -> Iterator[Record]:
     if isinstance(value, dict):
         yield value
         value = list(value.values())
     for part in value if isinstance(value, list) else ():
-        yield from _rows(part)
+        yield from _iter_rows(part)
 
 
-def _plain(value: Any) -> bool:
+def _is_plain(value: Any) -> bool:
     return value is None or (isinstance(value, str | int | float) and CUT not in str(value))

@@ -1,7 +1,7 @@
-"""Reader of two themes for the scripted judge: which kind of place each speaks of, and of what work there.
+"""Reader of two themes for the scripted judge: it finds the kind of place of each, and the kind of work there.
 
-A short list of words stands for what a model knows. Where it knows none of a theme's words it says that the themes
-differ, unless they share most of their own.
+A short list of words replaces a model's knowledge. If it contains none of a theme's words, the themes count as
+different, unless they share most of their own words.
 """
 
 from __future__ import annotations
@@ -64,64 +64,64 @@ OWN_WORDS = 0.6
 COMMON = frozenset(("the", "and", "for", "are", "with", "each", "that", "what", "who", "they", "their", "from", "into"))
 
 
-def compared(first: str, second: str) -> dict[str, Any]:
-    """The verdict on two themes: name in the first line, description below it."""
-    left, right = places(first), places(second)
-    if not left or not right:
-        one, other = _words(first), _words(second)
-        shared = len(one & other) / max(1, min(len(one), len(other)))
+def compare_themes(first: str, second: str) -> dict[str, Any]:
+    """Return the verdict on two themes: name in the first line, description below it."""
+    left_places, right_places = weigh_places(first), weigh_places(second)
+    if not left_places or not right_places:
+        left_words, right_words = _collect_words(first), _collect_words(second)
+        shared = len(left_words & right_words) / max(1, min(len(left_words), len(right_words)))
         same = shared >= OWN_WORDS
         return {"reason": f"No kind of place is known of both; they share {shared:.0%} of their words.", "same": same}
-    near = _cosine(left, right)
-    top, other_top = _first(left), _first(right)
+    near = _compute_cosine(left_places, right_places)
+    top, other_top = _get_first_place(left_places), _get_first_place(right_places)
     reason = f"One speaks most of {top}, the other of {other_top}; all in all they are alike to {near:.0%}."
     return {"reason": reason, "same": top == other_top and near >= ALIKE}
 
 
-def listed(lines: str) -> dict[str, Any]:
-    """Groups of numbered themes (`1. name: description`) that speak most of the same kind of place."""
+def group_listed_themes(lines: str) -> dict[str, Any]:
+    """Return groups of numbered themes (`1. name: description`) that are mostly about the same kind of place."""
     groups: dict[str, list[int]] = {}
     for line in lines.splitlines():
         number, _, text = line.partition(". ")
-        found = places(text.replace(": ", "\n", 1))
-        if found and number.isdecimal():
-            groups.setdefault(_first(found), []).append(int(number))
+        weights = weigh_places(text.replace(": ", "\n", 1))
+        if weights and number.isdecimal():
+            groups.setdefault(_get_first_place(weights), []).append(int(number))
     alike = {place: numbers for place, numbers in groups.items() if len(numbers) > 1}
     return {"reasoning": f"Several speak most of {', '.join(alike) or 'nothing'}.", "groups": list(alike.values())}
 
 
-def places(text: str) -> dict[str, float]:
-    """How much a theme speaks of each kind of place; what its name says weighs more."""
+def weigh_places(text: str) -> dict[str, float]:
+    """Return the weight of each kind of place in a theme; its name counts more."""
     name, _, about = text.partition("\n")
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for words, weight in ((name, NAME_WEIGHT), (about, 1)):
         for word in _WORD.findall(words.casefold()):
-            known = _known(word)
-            for place in known:
-                found[place] = found.get(place, 0.0) + weight / len(known)
-    return found
+            word_places = _find_known_places(word)
+            for place in word_places:
+                weights[place] = weights.get(place, 0.0) + weight / len(word_places)
+    return weights
 
 
 @functools.lru_cache(20_000)
-def _known(word: str) -> tuple[str, ...]:
-    return tuple(place for place, stems in _STEMS.items() if _is_of(word, stems))
+def _find_known_places(word: str) -> tuple[str, ...]:
+    return tuple(place for place, stems in _STEMS.items() if _matches_stem(word, stems))
 
 
-def _is_of(word: str, stems: list[str]) -> bool:
+def _matches_stem(word: str, stems: list[str]) -> bool:
     return any(word == stem or (word.startswith(stem) and len(word) - len(stem) <= 3) for stem in stems)
 
 
-def _first(found: dict[str, float]) -> str:
+def _get_first_place(found: dict[str, float]) -> str:
     return max(sorted(found), key=lambda place: found[place])
 
 
-def _cosine(left: dict[str, float], right: dict[str, float]) -> float:
+def _compute_cosine(left: dict[str, float], right: dict[str, float]) -> float:
     product = sum(left[place] * right.get(place, 0.0) for place in left)
     lengths = sum(value**2 for value in left.values()) * sum(value**2 for value in right.values())
     return float(product / lengths**0.5)
 
 
-def _words(text: str) -> set[str]:
+def _collect_words(text: str) -> set[str]:
     return {word for word in _WORD.findall(text.casefold()) if word not in COMMON and len(word) > 2}
 
 

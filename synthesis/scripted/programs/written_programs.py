@@ -1,6 +1,6 @@
-"""The teacher at programmatic tasks: it does what the theme's solution script does, call by call.
+"""Teacher at programmatic tasks: it makes the calls of the theme's solution script, one by one.
 
-The script is code of this repository. It is run from its beginning at every turn, with what was returned so far.
+The script is code of this repository. It is run from its beginning at every turn, with the results so far.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from synthesis.scripted.programs.solver import Recipe, Steps
 
 
 class Written(Protocol):
-    """A programmatic task as the theme's files have it."""
+    """Programmatic task from the theme's files."""
 
     @property
     def query(self) -> dict[str, Any]: ...
@@ -22,25 +22,25 @@ class Written(Protocol):
 
 
 class _Asks(BaseException):
-    """The first call whose result is not known."""
+    """Signal of the first call whose result is not known."""
 
     def __init__(self, tool: str, arguments: dict[str, Any]) -> None:
         self.tool, self.arguments = tool, arguments
 
 
-def recipe_for_programs(written: Iterable[Written]) -> Recipe:
-    """The recipe for words that hold the query of one of these tasks."""
-    known = {" ".join(task.query["instruction"].split()): task.solution for task in written}
+def make_program_recipe(written: Iterable[Written]) -> Recipe:
+    """Return the recipe for words that hold the query of one of these tasks."""
+    solutions = {" ".join(task.query["instruction"].split()): task.solution for task in written}
 
-    def recipe(words: str) -> Steps | None:
-        said = " ".join(words.split())
-        solution = next((solution for query, solution in known.items() if query in said), None)
-        return None if solution is None else _carry_out(solution)
+    def start_steps(words: str) -> Steps | None:
+        plain_words = " ".join(words.split())
+        solution = next((solution for query, solution in solutions.items() if query in plain_words), None)
+        return None if solution is None else _run_solution(solution)
 
-    return recipe
+    return start_steps
 
 
-def _carry_out(solution: str) -> Steps:
+def _run_solution(solution: str) -> Steps:
     names: dict[str, Any] = {}
     exec(compile(solution, "<solution>", "exec"), names)
     solve: Callable[..., dict[str, Any]] = names["solve"]
@@ -48,13 +48,13 @@ def _carry_out(solution: str) -> Steps:
     while True:
         left = iter(returned)
 
-        def call(tool: str, /, *, _left: Any = left, **arguments: Any) -> Any:
+        def replay_call(tool: str, /, *, _left: Any = left, **arguments: Any) -> Any:
             for result in _left:
                 return result
             raise _Asks(tool, arguments)
 
         try:
-            answer = solve(call)
+            answer = solve(replay_call)
         except _Asks as asked:
             returned.append((yield asked.tool, asked.arguments))
         else:

@@ -1,4 +1,4 @@
-"""Requests that scripted tasks of the variant `autoforge` are made of, by theme.
+"""Requests of scripted tasks of the variant `autoforge`, by theme.
 
 A request is a short errand with the tools that it takes, in order. Walks on a theme's graph of tools (`EDGES`) lead
 along them; the author prunes a merge to the requests that it finds in it, and the teacher recognises them in words.

@@ -26,44 +26,44 @@ _OLDEST = (
 )
 
 
-def _find(title: str) -> Steps:
-    found = yield "find_files", {"text": title}
-    return "", found["files"][0]
+def _find_file(title: str) -> Steps:
+    files = yield "find_files", {"text": title}
+    return "", files["files"][0]
 
 
-def _lend(said: Mapping[str, str]) -> Steps:
-    _, file = yield from _find(said["title"])
+def _lend_file(said: Mapping[str, str]) -> Steps:
+    _, file = yield from _find_file(said["title"])
     yield "lend_file", {"file_id": file["file_id"], "borrower": said["who"]}
     return "", {}
 
 
-def _hold(said: Mapping[str, str]) -> Steps:
-    _, file = yield from _find(said["title"])
+def _hold_file(said: Mapping[str, str]) -> Steps:
+    _, file = yield from _find_file(said["title"])
     yield "set_hold", {"file_id": file["file_id"], "on_hold": True}
     return "", {}
 
 
-def _bring(said: Mapping[str, str]) -> Steps:
-    _, file = yield from _find(said["title"])
+def _move_file(said: Mapping[str, str]) -> Steps:
+    _, file = yield from _find_file(said["title"])
     yield "move_file", {"file_id": file["file_id"], "box_id": said["box"]}
     return "", {}
 
 
-def _destroy(said: Mapping[str, str]) -> Steps:
-    _, file = yield from _find(said["title"])
+def _destroy_oldest_file(said: Mapping[str, str]) -> Steps:
+    _, file = yield from _find_file(said["title"])
     listed = yield "list_files", {"box_id": file["box_id"]}
     free = [one for one in listed["files"] if not one["on_hold"]]
     yield "destroy_file", {"file_id": min(free, key=lambda one: one["closed_year"])["file_id"]}
     return "", {}
 
 
-def _seal(said: Mapping[str, str]) -> Steps:
-    _, file = yield from _find(said["title"])
+def _seal_box(said: Mapping[str, str]) -> Steps:
+    _, file = yield from _find_file(said["title"])
     yield "seal_box", {"box_id": file["box_id"]}
     return "", {}
 
 
-def _look(said: Mapping[str, str]) -> Steps:
+def _look_up_files(said: Mapping[str, str]) -> Steps:
     yield "find_files", {"text": said["title"]}
     yield "find_files", {"text": said["other"]}
     return "", {}
@@ -75,7 +75,7 @@ REQUESTS: tuple[Request, ...] = (
         ("find_files", "lend_file"),
         ("Olga Brenner borrows the file Bridge survey.", "Olga Brenner borrows the file Museum loans."),
         re.compile(r"(?P<who>[A-Z][a-z]+ [A-Z][a-z]+) borrows the file " + _TITLE),
-        _lend,
+        _lend_file,
     ),
     Request(
         "the oldest file goes",
@@ -85,7 +85,7 @@ REQUESTS: tuple[Request, ...] = (
             "Destroy the oldest file that is not on hold in the box of Library extension.",
         ),
         re.compile("Destroy the oldest file that is not on hold in the box of " + _TITLE),
-        _destroy,
+        _destroy_oldest_file,
         (
             Thought(
                 1,
@@ -102,21 +102,21 @@ REQUESTS: tuple[Request, ...] = (
         ("find_files", "set_hold"),
         ("The lawyers want School meals to be on hold.", "The lawyers want Lock keepers to be on hold."),
         re.compile("The lawyers want " + _TITLE.replace(")*)", ")*?)") + " to be on hold"),
-        _hold,
+        _hold_file,
     ),
     Request(
         "a box is sealed",
         ("find_files", "seal_box"),
         ("Seal the box of Roof of the girls school.", "Seal the box of Flood reports."),
         re.compile("Seal the box of " + _TITLE),
-        _seal,
+        _seal_box,
     ),
     Request(
         "a file moves",
         ("find_files", "move_file"),
         ("The file Choir travel belongs into box X-4.", "The file Poster contest belongs into box X-3."),
         re.compile("The file " + _TITLE.replace(")*)", ")*?)") + r" belongs into box (?P<box>X-\d+)"),
-        _bring,
+        _move_file,
     ),
     Request(
         "a look for two files",
@@ -126,7 +126,7 @@ REQUESTS: tuple[Request, ...] = (
             "Are the files Weir dispute, and also Museum loans, there?",
         ),
         re.compile("Are the files " + _TITLE + ", and also (?P<other>[A-Z][a-z]+(?: [a-z]+)*), there"),
-        _look,
+        _look_up_files,
         changes_nothing=True,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from synthesis.scripted.programs.recipes.words import named_in
+from synthesis.scripted.programs.recipes.words import get_named_record
 from synthesis.scripted.programs.solver import Steps
 from synthesis.scripted.requests.request import Edges, Request, Thought
 
@@ -28,22 +28,22 @@ _HALF = 'def derive(results):\n    return results["T"]["rider"]["owed_cents"] //
 
 
 def _pay_half(said: Mapping[str, str]) -> Steps:
-    found = yield "find_riders", {"text": said["name"]}
-    rider = found["riders"][0]["rider_id"]
-    shown = yield "get_rider", {"rider_id": rider}
-    yield "take_payment", {"rider_id": rider, "cents": shown["rider"]["owed_cents"] // 2}
+    riders = yield "find_riders", {"text": said["name"]}
+    rider = riders["riders"][0]["rider_id"]
+    rider_details = yield "get_rider", {"rider_id": rider}
+    yield "take_payment", {"rider_id": rider, "cents": rider_details["rider"]["owed_cents"] // 2}
     return "", {}
 
 
-def _pay(said: Mapping[str, str]) -> Steps:
-    found = yield "find_riders", {"text": said["name"]}
-    yield "take_payment", {"rider_id": found["riders"][0]["rider_id"], "cents": int(said["cents"])}
+def _pay_amount(said: Mapping[str, str]) -> Steps:
+    riders = yield "find_riders", {"text": said["name"]}
+    yield "take_payment", {"rider_id": riders["riders"][0]["rider_id"], "cents": int(said["cents"])}
     return "", {}
 
 
-def _come_back(said: Mapping[str, str]) -> Steps:
-    found = yield "find_riders", {"text": said["name"]}
-    rides = yield "list_rentals", {"rider_id": found["riders"][0]["rider_id"]}
+def _end_ride(said: Mapping[str, str]) -> Steps:
+    riders = yield "find_riders", {"text": said["name"]}
+    rides = yield "list_rentals", {"rider_id": riders["riders"][0]["rider_id"]}
     ride = rides["rentals"][0]["rental_id"]
     yield "end_rental", {"rental_id": ride, "station_id": said["station"], "minutes": int(said["minutes"])}
     return "", {}
@@ -51,37 +51,37 @@ def _come_back(said: Mapping[str, str]) -> Steps:
 
 def _list_ready(said: Mapping[str, str]) -> Steps:
     listed = yield "list_stations", {}
-    station = named_in(said["place"], listed["stations"])["station_id"]
+    station = get_named_record(said["place"], listed["stations"])["station_id"]
     standing = yield "list_bikes", {"station_id": station, "condition": "ready"}
     return "", {"bikes": sorted(standing["bikes"], key=lambda bike: bike["kilometres"])}
 
 
-def _carry(said: Mapping[str, str]) -> Steps:
-    _, found = yield from _list_ready(said)
-    yield "move_bike", {"bike_id": found["bikes"][0]["bike_id"], "station_id": said["station"]}
+def _move_bike(said: Mapping[str, str]) -> Steps:
+    _, ready = yield from _list_ready(said)
+    yield "move_bike", {"bike_id": ready["bikes"][0]["bike_id"], "station_id": said["station"]}
     return "", {}
 
 
-def _retire(said: Mapping[str, str]) -> Steps:
-    _, found = yield from _list_ready(said)
-    yield "send_to_workshop", {"bike_id": found["bikes"][-1]["bike_id"]}
+def _retire_bike(said: Mapping[str, str]) -> Steps:
+    _, ready = yield from _list_ready(said)
+    yield "send_to_workshop", {"bike_id": ready["bikes"][-1]["bike_id"]}
     return "", {}
 
 
-def _rent(said: Mapping[str, str]) -> Steps:
-    _, found = yield from _list_ready(said)
-    yield "start_rental", {"rider_id": said["rider"], "bike_id": found["bikes"][0]["bike_id"]}
+def _start_ride(said: Mapping[str, str]) -> Steps:
+    _, ready = yield from _list_ready(said)
+    yield "start_rental", {"rider_id": said["rider"], "bike_id": ready["bikes"][0]["bike_id"]}
     return "", {}
 
 
-def _open(said: Mapping[str, str]) -> Steps:
+def _set_station_closed(said: Mapping[str, str]) -> Steps:
     listed = yield "list_stations", {}
-    station = named_in(said["place"], listed["stations"])["station_id"]
+    station = get_named_record(said["place"], listed["stations"])["station_id"]
     yield "set_station_closed", {"station_id": station, "closed": said["act"] == "shuts for today"}
     return "", {}
 
 
-def _bike(purpose: str, derivation: str) -> tuple[Thought, ...]:
+def _build_bike_thought(purpose: str, derivation: str) -> tuple[Thought, ...]:
     return (Thought(1, purpose, derivation, 2, "bike_id", f"It is {purpose}."),)
 
 
@@ -102,8 +102,8 @@ REQUESTS: tuple[Request, ...] = (
             "The least ridden bike that is ready at Castle Hill is to stand at S-3.",
         ),
         re.compile(rf"The least ridden bike that is ready at {_PLACE} is to stand at (?P<station>S-\d+)"),
-        _carry,
-        _bike("the ready bike with the fewest kilometres", _LEAST),
+        _move_bike,
+        _build_bike_thought("the ready bike with the fewest kilometres", _LEAST),
     ),
     Request(
         "a ride is over",
@@ -113,7 +113,7 @@ REQUESTS: tuple[Request, ...] = (
             "Nuria Castell is back at S-1, after 40 minutes.",
         ),
         re.compile(_NAME + r" is back at (?P<station>S-\d+), after (?P<minutes>\d+) minutes"),
-        _come_back,
+        _end_ride,
     ),
     Request(
         "the most ridden bike is retired",
@@ -123,15 +123,15 @@ REQUESTS: tuple[Request, ...] = (
             "The most ridden bike that is ready at Botanic Garden goes to the workshop.",
         ),
         re.compile(rf"The most ridden bike that is ready at {_PLACE} goes to the workshop"),
-        _retire,
-        _bike("the ready bike with the most kilometres", _MOST),
+        _retire_bike,
+        _build_bike_thought("the ready bike with the most kilometres", _MOST),
     ),
     Request(
         "a station opens or shuts",
         ("list_stations", "set_station_closed"),
         ("North Gate opens again.", "Botanic Garden shuts for today."),
         re.compile(_PLACE + " (?P<act>opens again|shuts for today)"),
-        _open,
+        _set_station_closed,
     ),
     Request(
         "a ride begins",
@@ -141,14 +141,14 @@ REQUESTS: tuple[Request, ...] = (
             "Rider R-03 takes the least ridden bike that is ready at Tram Depot.",
         ),
         re.compile(rf"Rider (?P<rider>R-\d+) takes the least ridden bike that is ready at {_PLACE}"),
-        _rent,
-        _bike("the ready bike with the fewest kilometres", _LEAST),
+        _start_ride,
+        _build_bike_thought("the ready bike with the fewest kilometres", _LEAST),
     ),
     Request(
         "a payment",
         ("find_riders", "take_payment"),
         ("Pavel Brandt pays 20 cents.", "Nuria Castell pays 12 cents."),
         re.compile(_NAME + r" pays (?P<cents>\d+) cents"),
-        _pay,
+        _pay_amount,
     ),
 )

@@ -1,4 +1,4 @@
-"""A request: what is said, which tools it takes, and how the teacher carries it out."""
+"""Requests: the user's words, the tools they take, and their execution by the teacher."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ Edges = Mapping[str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True)
 class Thought:
-    """A reasoning node of a request. Tools are told by their place in it, from 0: the node stands behind `after`, reads
-    what that returned (`T` in `derivation` stands for its id) and feeds the `parameter` of the tool `feeds`."""
+    """Reasoning node of a request.
+
+    Tools are identified by their place in the request, from 0: the node follows `after`, reads its result (`T` in
+    `derivation` is replaced by its id) and feeds the `parameter` of the tool `feeds`.
+    """
 
     after: int
     purpose: str
@@ -26,7 +29,8 @@ class Thought:
 
 @dataclass(frozen=True)
 class Request:
-    """`said` holds what is said of the theme's initial states, in their order, and `pattern` finds it in words.
+    """One request. `said` holds the sentences for the theme's initial states, in their order; `pattern` finds them in
+    words.
 
     `steps` yields calls of exactly `tools`, in order. One that `changes_nothing` is never chosen: it is planted.
     """
@@ -40,25 +44,25 @@ class Request:
     changes_nothing: bool = False
 
 
-def recipe_for(requests: Sequence[Request]) -> Recipe:
-    """The recipe for words that hold one or more of these requests, carried out in the order in which they are said."""
+def make_request_recipe(requests: Sequence[Request]) -> Recipe:
+    """Return the recipe for words that hold one or more of these requests, carried out in the order of the words."""
 
-    def recipe(words: str) -> Steps | None:
+    def start_steps(words: str) -> Steps | None:
         matches = [(match, request) for request in requests for match in request.pattern.finditer(words)]
-        found = sorted(matches, key=lambda pair: pair[0].start())
-        return _carry_out([(request, match.groupdict()) for match, request in found]) if found else None
+        ordered = sorted(matches, key=lambda pair: pair[0].start())
+        return _run_requests([(request, match.groupdict()) for match, request in ordered]) if ordered else None
 
-    return recipe
+    return start_steps
 
 
-def _carry_out(found: Sequence[tuple[Request, Mapping[str, str]]]) -> Steps:
-    for request, said in found:
-        yield from request.steps(said)
+def _run_requests(found: Sequence[tuple[Request, Mapping[str, str]]]) -> Steps:
+    for request, values in found:
+        yield from request.steps(values)
     return f"Done: {', '.join(request.title for request, _ in found)}.", {}
 
 
 def find_requests(tools: Sequence[str], requests: Sequence[Request]) -> list[Request] | None:
-    """The requests whose tools make up a chain, one after the other; None for another chain."""
+    """Return the requests whose tools make up a chain, one after the other; None for another chain."""
     if not tools:
         return []
     for request in requests:
@@ -70,14 +74,16 @@ def find_requests(tools: Sequence[str], requests: Sequence[Request]) -> list[Req
 
 
 def prune_to_requests(merged: Sequence[str], requests: Sequence[Request], first: int) -> list[Request]:
-    """Two different requests that a merged chain holds one after the other, else one; none if it holds none. Which are
-    tried first goes round with `first`."""
-    known = [request for request in requests if not request.changes_nothing]
-    turn = first % len(known)
-    known = known[turn:] + known[:turn]
-    pairs = [[one, other] for one in known for other in known if one is not other]
-    for chosen in (*pairs, *([one] for one in known)):
-        left = iter(merged)
-        if all(tool in left for request in chosen for tool in request.tools):
+    """Return two different requests that a merged chain holds one after the other, else one; empty if it holds none.
+
+    The requests to try first rotate with `first`.
+    """
+    candidates = [request for request in requests if not request.changes_nothing]
+    turn = first % len(candidates)
+    candidates = candidates[turn:] + candidates[:turn]
+    pairs = [[one, other] for one in candidates for other in candidates if one is not other]
+    for chosen in (*pairs, *([one] for one in candidates)):
+        remaining_tools = iter(merged)
+        if all(tool in remaining_tools for request in chosen for tool in request.tools):
             return chosen
     return []

@@ -1,1 +1,1 @@
-"""Frames in two parts: what may stand in a place, and an end state held against a frame."""
+"""Frames in two parts: the values allowed in a place, and the comparison of an end state with a frame."""

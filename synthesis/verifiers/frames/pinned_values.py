@@ -1,8 +1,8 @@
-"""What a frame says may stand in the places that it allows to change: compared as data, new ids under other names.
+"""The values that a frame allows in its places: compared as data, new ids under other names.
 
-Records that were added have other ids in every run. They are named here by what they hold (twice over, so that records
-that name each other are told apart), wherever a text holds the id; then values of two runs compare as they are. The
-order within a list that stands in a record is for checks to judge.
+Added records have other ids in every run. They are named here by their content (repeatedly, so that records that name
+each other are distinguished), wherever a text contains the id; then values of two runs compare directly. The order
+within a list in a record is for checks to judge.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from synthesis.contracts import Allowance, State
-from synthesis.runtime import canonical_json
+from synthesis.runtime import to_canonical_json
 from synthesis.verifiers.state_changes import (
     ABSENT,
     Keys,
     StateChange,
-    by_id,
-    id_field,
-    items_of,
-    mapping_of,
-    path_of,
+    find_id_field,
+    format_path,
+    get_items,
+    get_mapping,
+    map_by_id,
 )
 
 ROUNDS = 3
@@ -47,11 +47,11 @@ class Names:
         self._within = any(len(key) >= SHORTEST_ID and not key.isdigit() for key in names)
 
     def is_own(self, place: str, key: str) -> bool:
-        """Whether records of a collection have this key as their own id."""
+        """Return whether records of a collection have this key as their own id."""
         return self._owners.get(key) == place
 
     def rename(self, text: str) -> str:
-        """The text with other names for ids: for itself, or for the words in it."""
+        """Return the text with other names for ids: for itself, or for the words in it."""
         if text in self._names:
             return self._names[text]
         return _WORD.sub(lambda found: self._word(found[0]), text) if self._within else text
@@ -66,28 +66,31 @@ NO_NAMES = Names({})
 def name_records(
     records: Sequence[Record], rules: Callable[[str], Sequence[Rule]], known_texts: Container[str]
 ) -> Names:
-    """Names for the ids of added records, by what these hold. `rules` are those for records added to a collection.
+    """Return names for the ids of added records, by their content. `rules` are those for records added to a collection.
 
-    What stands in the state before (`known_texts`) is no new id: a list may be told apart by the ids of others.
+    A text of the state before (`known_texts`) is not a new id: entries of a list may be identified by ids of other
+    records.
     """
-    known = [(place, key, item) for place, key, item in records if key and key not in known_texts]
-    if not known:
+    new_records = [(place, key, item) for place, key, item in records if key and key not in known_texts]
+    if not new_records:
         return NO_NAMES
-    given = {place: rules(place) for place, _, _ in known}
-    owners = _owners(known)
+    rules_by_place = {place: rules(place) for place, _, _ in new_records}
+    owners = _map_owners(new_records)
     names = Names({key: f"~{place}" for key, place in owners.items()}, owners)
     for _ in range(ROUNDS - 1):
-        owned = [(place, key, item) for place, key, item in known if owners[key] == place]
-        texts = [(place, key, record_text(place, key, item, names, given[place])) for place, key, item in owned]
-        names = Names({key: f"~{_digest(place + text)}" for place, key, text in texts}, owners)
+        owned = [(place, key, item) for place, key, item in new_records if owners[key] == place]
+        texts = [
+            (place, key, format_record(place, key, item, names, rules_by_place[place])) for place, key, item in owned
+        ]
+        names = Names({key: f"~{_hash_text(place + text)}" for place, key, text in texts}, owners)
     return names
 
 
-def positional_names(changes: Iterable[StateChange]) -> Names:
-    """Names for the ids of added records by their collection and place in it: the same calls add in the same order."""
+def name_by_position(changes: Iterable[StateChange]) -> Names:
+    """Return names for the ids of added records by collection and position: the same calls add in the same order."""
     return Names(
         {
-            key: f"~{path_of(change.keys)}~{place}"
+            key: f"~{format_path(change.keys)}~{place}"
             for change in changes
             if change.kind == "added"
             for place, (key, _) in enumerate(change.items)
@@ -96,42 +99,42 @@ def positional_names(changes: Iterable[StateChange]) -> Names:
     )
 
 
-def counters(changes: Sequence[StateChange]) -> list[StateChange]:
-    """The changes of numbers that count records: each number that one passed is in the id of an added record."""
+def find_counters(changes: Sequence[StateChange]) -> list[StateChange]:
+    """Return the changes of numbers that count records: each number that one passed is in the id of an added record."""
     ids = [key for change in changes if change.kind == "added" for key, _ in change.items]
     used = {int(text) for key in ids for text in _NUMBER.findall(key)}
-    found = []
+    counting = []
     for change in changes:
         if change.kind == "changed" and change.grows and len(change.keys) <= 2 and change.new - change.old <= len(used):
             passed = set(range(change.old, change.new))
             if passed <= used or {number + 1 for number in passed} <= used:
-                found.append(change)
-    return found
+                counting.append(change)
+    return counting
 
 
-def _owners(records: Sequence[Record]) -> dict[str, str]:
-    """By new id the collection whose own it is: a list may be told apart by the ids of records in another."""
+def _map_owners(records: Sequence[Record]) -> dict[str, str]:
+    """Return by new id the collection that it belongs to: a list may be identified by the ids of records in another."""
     owners: dict[str, str] = {}
-    for place, key, _ in sorted(records, key=lambda record: _holds(record[2], record[1])):
+    for place, key, _ in sorted(records, key=lambda record: _holds_key(record[2], record[1])):
         owners.setdefault(key, place)
     return owners
 
 
-def _holds(item: Any, key: str) -> bool:
-    """Whether a record holds its key, which one that a dict keeps seldom does."""
-    return any(str(value) == key for value in (mapping_of(item) or {}).values())
+def _holds_key(item: Any, key: str) -> bool:
+    """Return whether a record contains its key, which a record in a dict seldom does."""
+    return any(str(value) == key for value in (get_mapping(item) or {}).values())
 
 
-def record_text(place: str, key: str, item: Any, names: Names, rules: Sequence[Rule] = ()) -> str:
-    """An added record as text: without its own id, and without what is free in it."""
-    fields = mapping_of(item)
+def format_record(place: str, key: str, item: Any, names: Names, rules: Sequence[Rule] = ()) -> str:
+    """Return an added record as text: without its own id, and without its free parts."""
+    fields = get_mapping(item)
     if fields is not None and names.is_own(place, key):
         item = {name: OWN_ID if str(value) == key else value for name, value in fields.items()}
-    return value_text(item, names, rules)
+    return format_value(item, names, rules)
 
 
-def value_text(value: Any, names: Names, rules: Sequence[Rule] = ()) -> str:
-    """A value as text: equal for values that mean the same. Parts that `rules` leave free are left out."""
+def format_value(value: Any, names: Names, rules: Sequence[Rule] = ()) -> str:
+    """Return a value as text: equal for values that mean the same. Parts that `rules` leave free are left out."""
     if rules:
         here = [rule for keys, rule in rules if not keys]
         if any(rule.is_free for rule in here):
@@ -139,81 +142,88 @@ def value_text(value: Any, names: Names, rules: Sequence[Rule] = ()) -> str:
         if any(is_chosen(rule, value) for rule in here):
             return CHOSEN
     if isinstance(value, str):
-        return canonical_json(names.rename(value))
+        return to_canonical_json(names.rename(value))
     if isinstance(value, float) and value.is_integer():
-        return canonical_json(int(value))
-    fields, items = mapping_of(value), items_of(value)
+        return to_canonical_json(int(value))
+    fields, items = get_mapping(value), get_items(value)
     if fields is not None:
-        parts = ((names.rename(key), value_text(fields[key], names, _below(rules, key))) for key in fields)
-        return "{" + ",".join(f"{canonical_json(key)}:{text}" for key, text in sorted(parts) if text) + "}"
+        parts = ((names.rename(key), format_value(fields[key], names, _select_key_rules(rules, key))) for key in fields)
+        return "{" + ",".join(f"{to_canonical_json(key)}:{text}" for key, text in sorted(parts) if text) + "}"
     if items is not None:
-        texts = [value_text(item, names, _below(rules, "*")) for item in items]
+        texts = [format_value(item, names, _select_key_rules(rules, "*")) for item in items]
         loose = any(keys[:1] == ("*",) for keys, _ in rules)
         return "[" + ",".join(sorted(set(texts) if loose else texts)) + "]"
-    return canonical_json(value)
+    return to_canonical_json(value)
 
 
 def is_chosen(rule: Allowance, value: Any) -> bool:
-    """Whether a value is one of those that an allowance names, or in its range."""
+    """Return whether a value is one of those that an allowance names, or in its range."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         bounds = rule.minimum, rule.maximum
         low, high = (value if bound is None else bound for bound in bounds)
         if bounds != (None, None) and low <= value <= high:
             return True
-    text = value_text(value, NO_NAMES) if rule.values else ""
-    return any(text == value_text(other, NO_NAMES) for other in rule.values)
+    text = format_value(value, NO_NAMES) if rule.values else ""
+    return any(text == format_value(other, NO_NAMES) for other in rule.values)
 
 
 def is_choice(value: Any, known_texts: Container[str]) -> bool:
-    """Whether a value is one that somebody chose, and no wording, id or moment that a program gives: a truth value, a
-    number, a date or time of day, a word as programs write it, or a text that stands in the state before."""
+    """Return whether a value is a choice, and not a wording, id or moment that a program generates.
+
+    A choice is a truth value, a number, a date or time of day, a word as programs write it, or a text in the state
+    before.
+    """
     if isinstance(value, str):
         return value in known_texts or _CHOICE.fullmatch(value) is not None
     return value is None or isinstance(value, bool | int | float)
 
 
-def rules_below(allowances: Iterable[tuple[Sequence[str], Allowance]], parts: Sequence[str]) -> list[Rule]:
-    """The rules for what stands below a place, whose path has these parts."""
-    found = []
+def list_rules_below(allowances: Iterable[tuple[Sequence[str], Allowance]], parts: Sequence[str]) -> list[Rule]:
+    """Return the rules for the parts below a place, whose path has these parts."""
+    rules = []
     for pattern, allowance in allowances:
-        if len(pattern) > len(parts) and pattern[-1] not in ("+", "-", "#") and fits(pattern[: len(parts)], parts):
-            found.append((tuple(pattern[len(parts) :]), allowance))
-    return found
+        if (
+            len(pattern) > len(parts)
+            and pattern[-1] not in ("+", "-", "#")
+            and matches_pattern(pattern[: len(parts)], parts)
+        ):
+            rules.append((tuple(pattern[len(parts) :]), allowance))
+    return rules
 
 
-def fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether a path with `*` in it means this one."""
+def matches_pattern(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    """Return whether a path with `*` in it matches this one."""
     if len(pattern) != len(parts):
         return False
     pairs = zip(pattern, parts, strict=True)
     return all(one == other or (one == "*" and other not in ("+", "-", "#")) for one, other in pairs)
 
 
-def value_at(state: Any, keys: Keys) -> Any:
-    """What stands at a place of a state, by keys and ids of records."""
+def get_value(state: Any, keys: Keys) -> Any:
+    """Return the value at a place of a state, by keys and ids of records."""
     for key in keys:
-        fields, items = mapping_of(state), items_of(state)
+        fields, items = get_mapping(state), get_items(state)
         if fields is None and items is not None:
-            fields = by_id(items, id_field(items))
+            fields = map_by_id(items, find_id_field(items))
         if fields is None or key not in fields:
             return ABSENT
         state = fields[key]
     return state
 
 
-def differing_parts(one: Any, other: Any, names: tuple[Names, Names], keys: Keys = ()) -> Iterator[Keys]:
-    """The places at which two values differ, `*` for entries of lists."""
-    if value_text(one, names[0]) == value_text(other, names[1]):
+def find_differing_parts(one: Any, other: Any, names: tuple[Names, Names], keys: Keys = ()) -> Iterator[Keys]:
+    """Yield the places at which two values differ, `*` for entries of lists."""
+    if format_value(one, names[0]) == format_value(other, names[1]):
         return
-    first, second = mapping_of(one), mapping_of(other)
+    first, second = get_mapping(one), get_mapping(other)
     if first is not None and second is not None and first.keys() == second.keys():
         for key in first:
-            yield from differing_parts(first[key], second[key], names, (*keys, key))
+            yield from find_differing_parts(first[key], second[key], names, (*keys, key))
         return
-    items, others = items_of(one), items_of(other)
+    items, others = get_items(one), get_items(other)
     if items is not None and others is not None and len(items) == len(others):
         for pair in zip(items, others, strict=True):
-            yield from differing_parts(*pair, names, (*keys, "*"))
+            yield from find_differing_parts(*pair, names, (*keys, "*"))
         return
     yield keys
 
@@ -225,10 +235,10 @@ class _KnownTexts:
         self._last: tuple[State, frozenset[str]] = {}, frozenset()
 
     def of(self, state: State) -> frozenset[str]:
-        """The texts and keys of this state. It must not be changed afterwards."""
+        """Return the texts and keys of this state. It must not be changed afterwards."""
         known, texts = self._last
         if known is not state:
-            texts = frozenset(_texts(state))
+            texts = frozenset(_iterate_texts(state))
             self._last = state, texts
         return texts
 
@@ -236,24 +246,24 @@ class _KnownTexts:
 known_texts = _KnownTexts().of
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iterate_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         yield from value
         for item in value.values():
-            yield from _texts(item)
+            yield from _iterate_texts(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _iterate_texts(item)
 
 
-def _below(rules: Sequence[Rule], key: str) -> list[Rule]:
+def _select_key_rules(rules: Sequence[Rule], key: str) -> list[Rule]:
     if not rules:
         return []
-    spelled = path_of((key,))[1:] if key != "*" else "*"
+    spelled = format_path((key,))[1:] if key != "*" else "*"
     return [(keys[1:], rule) for keys, rule in rules if keys and keys[0] in ("*", spelled)]
 
 
-def _digest(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

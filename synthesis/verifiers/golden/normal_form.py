@@ -1,8 +1,8 @@
-"""The normal form of a state held against a golden one: what stands in volatile places is told by its role alone.
+"""The normal form of a state for the comparison with a golden one: volatile values appear only by their role.
 
-A value in a place that is volatile as a timestamp, a token or a counter becomes a placeholder that says of which kind
-it is, if it is of that kind; else it stays, and differs. Ids of added records stay as well, to be matched and renamed.
-Short ids and numbers, which could mean something else elsewhere, become tokens in the places that hold them as ids.
+A value in a place that is volatile as a timestamp, a token or a counter becomes a placeholder with its kind, if it is
+of that kind; else it is kept, and differs. Ids of added records are kept as well, to be matched and renamed. Short ids
+and numbers, which could mean something else elsewhere, become tokens in the places that hold them as ids.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any
 
 from synthesis.contracts import State
 from synthesis.contracts.verifier_kinds import Volatile, VolatileRole
-from synthesis.runtime import canonical_json, same_encoded
+from synthesis.runtime import is_same_encoded, to_canonical_json
 from synthesis.runtime.encoding import share_unchanged
 from synthesis.verifiers.frames.framed_end import stem_word
 from synthesis.verifiers.frames.pinned_values import SHORTEST_ID, Names, known_texts
 from synthesis.verifiers.state_changes import (
     StateChange,
-    by_id,
+    find_id_field,
     find_key_field,
+    find_state_changes,
+    format_path,
+    get_items,
+    get_mapping,
     holds_records,
-    id_field,
-    items_of,
-    mapping_of,
-    path_of,
-    state_changes,
+    map_by_id,
 )
 
 NEW: Any = object()
@@ -49,8 +49,11 @@ Rules = Sequence[tuple[tuple[str, ...], VolatileRole]]
 
 @dataclass(frozen=True)
 class NewId:
-    """The id of an added record, as states in normal form spell it, and the path of its collection. `embedded` are the
-    texts of the start that it is made of, such as another record's id: ids that are matched have the same ones."""
+    """The id of an added record, as states in normal form spell it, and the path of its collection.
+
+    `embedded` are the texts of the start that it is made of, such as another record's id: matched ids have the same
+    ones.
+    """
 
     name: str
     place: str
@@ -67,35 +70,35 @@ class NormalState:
 
 
 class NormalForm:
-    """Brings states into normal form: ends of one task, held against the same volatile places of a golden state."""
+    """The normal form of ends of one task, for the same volatile places of a golden state."""
 
     def __init__(self, start: State, golden: State, volatile: Iterable[Volatile]) -> None:
         self._start = start
         self._known = known_texts(start)
         self._rules: Rules = [(tuple(item.path.split("/")[1:]), item.role) for item in volatile]
         places = [item.path[:-2] for item in volatile if item.role == "id" and item.path.endswith("/+")]
-        self._places = IdPlaces(places, state_changes(start, golden))
+        self._places = IdPlaces(places, find_state_changes(start, golden))
 
     def normalize(self, state: State) -> NormalState:
-        """The normal form of a state, sharing with it, and with the start, what stays as it is."""
+        """Return the normal form of a state, which shares unchanged parts with it and with the start."""
         return _Walk(self._start, self._known, self._places).normalize(state, self._rules)
 
 
 class IdPlaces:
-    """The collections whose ids are volatile, and what refers to which of them.
+    """The collections whose ids are volatile, and the references to them.
 
-    A collection may be told apart by the ids of records in another: loans by the badges that were lent.
+    The records of a collection may be identified by the ids of records in another: loans by the badges that were lent.
     """
 
     def __init__(self, places: Sequence[str], golden: Iterable[StateChange]) -> None:
         self._places = places
         self._keys = {
-            path_of(change.keys): {key for key, _ in change.items} for change in golden if change.kind == "added"
+            format_path(change.keys): {key for key, _ in change.items} for change in golden if change.kind == "added"
         }
         self._by_word = {stem_word(place.rpartition("/")[2].lower()): place for place in reversed(places)}
 
     def owner(self, place: str, own: str) -> str:
-        """The collection whose ids tell the records of a collection apart, by the field that holds them there."""
+        """Return the collection whose ids identify the records of a collection, by the field that holds them there."""
         if own and own != "id":
             return self._by_word.get(own.removesuffix("_id").lower(), place)
         keys = self._keys.get(place, set())
@@ -104,7 +107,7 @@ class IdPlaces:
         return place
 
     def likely(self, path: str) -> list[str]:
-        """The collections that a reference may be to, first the one that its field is named after."""
+        """Return the collections that a reference may point to, first the one that its field is named after."""
         word = stem_word(path.rpartition("/")[2].lower().removesuffix("_ids").removesuffix("_id"))
         named = self._by_word.get(word)
         return [*([named] if named is not None else []), *self._places]
@@ -121,8 +124,8 @@ class _Walk:
         for _ in range(2):
             self._normal = NormalState({})
             for key, value in share_unchanged(self._start, state).items():
-                own = rules_behind(rules, path_of((key,))[1:])
-                self._normal.state[key] = self._value(value, self._start.get(key, NEW), path_of((key,)), own)
+                own = list_rules_behind(rules, format_path((key,))[1:])
+                self._normal.state[key] = self._value(value, self._start.get(key, NEW), format_path((key,)), own)
             if not self._weak:
                 break
         return self._normal
@@ -130,92 +133,94 @@ class _Walk:
     def _value(self, value: Any, old: Any, path: str, rules: Rules) -> Any:
         roles = [role for rest, role in rules if not rest]
         for role in roles:
-            held = self._reference(value, path) if role == "id" else placeholder(value, role)
-            if held is not None:
-                return held
-        if old is not NEW and same_encoded(old, value):
+            replacement = self._reference(value, path) if role == "id" else build_placeholder(value, role)
+            if replacement is not None:
+                return replacement
+        if old is not NEW and is_same_encoded(old, value):
             rules = [rule for rule in rules if "+" not in rule[0]]
             value = old
         if not any(rest for rest, _ in rules):
             return value
-        fields, items = mapping_of(value), items_of(value)
+        fields, items = get_mapping(value), get_items(value)
         if fields is not None:
             return self._mapping(value, fields, old, path, rules)
         return self._list(value, items, old, path, rules) if items is not None else value
 
     def _mapping(self, value: Any, fields: dict[str, Any], old: Any, path: str, rules: Rules) -> Any:
-        before = (mapping_of(old) if old is not NEW else None) or {}
+        before = (get_mapping(old) if old is not NEW else None) or {}
         collection = holds_records(before, fields)
         own = find_key_field(fields) if collection else ""
         changed: dict[str, tuple[str, Any]] = {}
         for key, item in fields.items():
             if key in before or not collection:
-                part = path_of((key,))
-                inner = self._value(item, before.get(key, NEW), path + part, rules_behind(rules, part[1:]))
+                part = format_path((key,))
+                inner = self._value(item, before.get(key, NEW), path + part, list_rules_behind(rules, part[1:]))
                 changed[key] = key, inner
             else:
-                changed[key] = self._added(key, item, f"{path}/+", own, rules_behind(rules, "+"))[:2]
-        return with_fields(value, changed)
+                changed[key] = self._normalize_added(key, item, f"{path}/+", own, list_rules_behind(rules, "+"))[:2]
+        return replace_fields(value, changed)
 
     def _list(self, value: Any, items: list[Any], old: Any, path: str, rules: Rules) -> Any:
-        others = (items_of(old) if old is not NEW else None) or []
-        own = id_field(others) if others else id_field(items)
-        behind = rules_behind(rules, "+")
-        kept: list[Any] = []
+        others = (get_items(old) if old is not NEW else None) or []
+        own = find_id_field(others) if others else find_id_field(items)
+        behind = list_rules_behind(rules, "+")
+        existing: list[Any] = []
         tail: list[Any] = []
         if not own:
-            left = Counter(map(canonical_json, others))
+            left = Counter(map(to_canonical_json, others))
             for item in items:
-                text = canonical_json(item)
-                kept.append(item if left[text] > 0 else self._value(item, NEW, f"{path}/+", behind))
+                text = to_canonical_json(item)
+                existing.append(item if left[text] > 0 else self._value(item, NEW, f"{path}/+", behind))
                 left[text] -= 1
-            return with_items(value, kept)
-        before = by_id(others, own)
-        for key, item in by_id(items, own).items():
+            return replace_items(value, existing)
+        before = map_by_id(others, own)
+        for key, item in map_by_id(items, own).items():
             if key in before:
-                part = path_of((key,))
-                kept.append(self._value(item, before[key], path + part, rules_behind(rules, part[1:])))
+                part = format_path((key,))
+                existing.append(self._value(item, before[key], path + part, list_rules_behind(rules, part[1:])))
             else:
-                _, inner, is_volatile = self._added(key, item, f"{path}/+", own, behind)
-                (tail if is_volatile else kept).append(inner)
-        entries = [*kept, *tail]
+                _, inner, is_volatile = self._normalize_added(key, item, f"{path}/+", own, behind)
+                (tail if is_volatile else existing).append(inner)
+        entries = [*existing, *tail]
         if tail:
             self._normal.tails[id(entries)] = len(tail)
-        return with_items(value, entries)
+        return replace_items(value, entries)
 
-    def _added(self, key: str, item: Any, path: str, own: str, rules: Rules) -> tuple[str, Any, bool]:
-        """The name of an added record, the record, and whether its id is volatile. `own` is the field that holds the
-        ids of its collection."""
+    def _normalize_added(self, key: str, item: Any, path: str, own: str, rules: Rules) -> tuple[str, Any, bool]:
+        """Return the name of an added record, the record, and whether its id is volatile.
+
+        `own` is the field that holds the ids of its collection.
+        """
         inner = self._value(item, NEW, path, [rule for rule in rules if rule[0]])
         if ((), "id") not in [(rest, role) for rest, role in rules] or key in self._known:
             return key, inner, False
-        fields = mapping_of(inner) or {}
+        fields = get_mapping(inner) or {}
         holds = own in fields and str(fields[own]) == key
         if own and own in fields and not holds:
-            # Its key is not its own id: another record of the same id, or a collection told apart by something else.
+            # Its key is not its own id: another record of the same id, or a collection identified by another field.
             return key, inner, False
         place, name = path[:-2], key
         owner = self._places.owner(place, own if holds else "") if is_weak(key) else place
         if is_weak(key):
-            name = token_name(owner, key)
+            name = build_token_name(owner, key)
             self._weak.add(name)
             if holds:
-                inner = with_fields(inner, {**{k: (k, v) for k, v in fields.items()}, own: (own, name)})
+                inner = replace_fields(inner, {**{k: (k, v) for k, v in fields.items()}, own: (own, name)})
         if owner == place:
-            self._normal.ids.append(NewId(name, place, embedded_texts(key, self._known)))
+            self._normal.ids.append(NewId(name, place, find_embedded_texts(key, self._known)))
         return name, inner, True
 
     def _reference(self, value: Any, path: str) -> Any:
-        """What refers to an added record by a number or a short text, as a token."""
+        """Return the token of a number or a short text that refers to an added record, else None."""
         if isinstance(value, str | int) and not isinstance(value, bool):
-            names = (token_name(place, str(value)) for place in self._places.likely(path))
+            names = (build_token_name(place, str(value)) for place in self._places.likely(path))
             found = next((name for name in names if name in self._weak), None)
             return found
         return None
 
 
-def rules_behind(rules: Rules, part: str) -> Rules:
-    """The rules for what stands below a part of a path."""
+def list_rules_behind(rules: Rules, part: str) -> Rules:
+    """Return the rules for the parts below a part of a path."""
     return [
         (rest[1:], role)
         for rest, role in rules
@@ -224,48 +229,48 @@ def rules_behind(rules: Rules, part: str) -> Rules:
 
 
 def is_weak(key: str) -> bool:
-    """Whether a text is too short, or too much a number, to be taken for an id wherever it stands."""
+    """Return whether a text is too short, or too numeric, to be an id wherever it occurs."""
     return key.isdigit() or len(key) < SHORTEST_ID
 
 
-def token_name(place: str, key: str) -> str:
-    """The name of an id within its collection."""
+def build_token_name(place: str, key: str) -> str:
+    """Return the name of an id within its collection."""
     return f"{TOKEN}{place}:{key}"
 
 
-def embedded_texts(key: str, known: frozenset[str]) -> tuple[str, ...]:
-    """The texts of the start that stand within an id between its punctuation, without bare numbers."""
+def find_embedded_texts(key: str, known: frozenset[str]) -> tuple[str, ...]:
+    """Return the texts of the start within an id, between its punctuation, without bare numbers."""
     atoms = list(_ATOM.finditer(key))
-    found = []
+    embedded = []
     for first in range(len(atoms)):
         for last in range(first, len(atoms)):
             text = key[atoms[first].start() : atoms[last].end()]
             if text != key and not is_weak(text) and text in known:
-                found.append(text)
-    return tuple(sorted(found))
+                embedded.append(text)
+    return tuple(sorted(embedded))
 
 
-def placeholder(value: Any, role: VolatileRole) -> Any:
-    """What stands for a value of a role; None if the value is not of that role."""
+def build_placeholder(value: Any, role: VolatileRole) -> Any:
+    """Return the placeholder of a value of a role; None if the value is not of that role."""
     if role == "counter":
         kind = "counter" if type(value) is int else ""
     elif role == "timestamp":
-        kind = moment_kind(value)
+        kind = get_moment_kind(value)
     else:
-        kind = _scalar_kind(value)
+        kind = _get_scalar_kind(value)
     return {"$volatile": [role, kind]} if kind else None
 
 
-def moment_kind(value: Any) -> str:
-    """How a moment is written, without the moment itself; empty if the value is none."""
+def get_moment_kind(value: Any) -> str:
+    """Return the format of a moment, without the moment itself; empty if the value is none."""
     if isinstance(value, str):
         return re.sub(r"\d", "9", _FRACTION.sub("", value)) if is_moment(value) else ""
-    kind = _scalar_kind(value)
+    kind = _get_scalar_kind(value)
     return kind if kind in ("number", *_TAGS_OF_MOMENTS) else ""
 
 
 def is_moment(text: str) -> bool:
-    """Whether a text is a date, a time or both, as ISO 8601 writes them, or seconds since 1970, and nothing besides."""
+    """Return whether the whole text is a date, a time or both, in ISO 8601, or seconds since 1970."""
     if _SECONDS.fullmatch(text) is not None:
         return True
     if _MOMENT.fullmatch(text) is None:
@@ -280,7 +285,7 @@ def is_moment(text: str) -> bool:
     return False
 
 
-def _scalar_kind(value: Any) -> str:
+def _get_scalar_kind(value: Any) -> str:
     if isinstance(value, str):
         return "text" if value else ""
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -291,24 +296,24 @@ def _scalar_kind(value: Any) -> str:
     return ""
 
 
-def with_fields(value: Any, fields: dict[str, tuple[str, Any]]) -> Any:
-    """A mapping with other keys and items: by its own keys, as `mapping_of` tells them."""
-    if mapping_of(value) is value:
+def replace_fields(value: Any, fields: dict[str, tuple[str, Any]]) -> Any:
+    """Return a mapping with other keys and items, by its own keys as `mapping_of` lists them."""
+    if get_mapping(value) is value:
         return dict(fields.values())
     (tag,) = value
     body = value[tag]
     if tag == "$object":
         return {tag: {**body, "attributes": dict(fields.values())}}
     pairs = body["items"] if tag == "$defaultdict" else body
-    made = []
+    new_pairs = []
     for key, _ in pairs:
-        new, item = fields[key if isinstance(key, str) else canonical_json(key)]
-        made.append([new if isinstance(key, str) or new[:1] == TOKEN else key, item])
-    return {tag: {**body, "items": made} if tag == "$defaultdict" else made}
+        new, item = fields[key if isinstance(key, str) else to_canonical_json(key)]
+        new_pairs.append([new if isinstance(key, str) or new[:1] == TOKEN else key, item])
+    return {tag: {**body, "items": new_pairs} if tag == "$defaultdict" else new_pairs}
 
 
-def with_items(value: Any, items: list[Any]) -> Any:
-    """A list or a set with other entries."""
+def replace_items(value: Any, items: list[Any]) -> Any:
+    """Return a list or a set with other entries."""
     if isinstance(value, list):
         return items
     (tag,) = value
@@ -316,34 +321,36 @@ def with_items(value: Any, items: list[Any]) -> Any:
     return {tag: {**body, "items": items} if isinstance(body, dict) else items}
 
 
-def renamed(value: Any, names: Names, tails: dict[int, int], old: Any = NEW) -> Any:
-    """A value in normal form with other names for ids, and with what has no order in a fixed one. What is the very
-    value of the start stays as it is."""
+def rename_ids(value: Any, names: Names, tails: dict[int, int], old: Any = NEW) -> Any:
+    """Return a value in normal form with other names for ids, and with unordered parts in a fixed order.
+
+    A part that is the identical object of the start is not changed.
+    """
     if value is old:
         return value
     if isinstance(value, str):
         return names.rename(value)
     if isinstance(value, list):
-        known = {id(item) for item in old} if isinstance(old, list) else set()
-        items = [item if id(item) in known else renamed(item, names, tails) for item in value]
+        old_ids = {id(item) for item in old} if isinstance(old, list) else set()
+        items = [item if id(item) in old_ids else rename_ids(item, names, tails) for item in value]
         free = tails.get(id(value), 0)
-        return items[: len(items) - free] + sorted(items[len(items) - free :], key=canonical_json) if free else items
+        return items[: len(items) - free] + sorted(items[len(items) - free :], key=to_canonical_json) if free else items
     if not isinstance(value, dict):
         return int(value) if isinstance(value, float) and value.is_integer() else value
     before: Callable[[str], Any] = (lambda key: old.get(key, NEW)) if isinstance(old, dict) else (lambda key: NEW)
-    made: dict[str, Any] = {}
+    renamed_items: dict[str, Any] = {}
     for key, item in value.items():
-        made[names.rename(key)] = renamed(item, names, tails, before(key))
-    return _in_order(made)
+        renamed_items[names.rename(key)] = rename_ids(item, names, tails, before(key))
+    return _sort_unordered(renamed_items)
 
 
-def _in_order(value: dict[str, Any]) -> dict[str, Any]:
-    """What has no order, in a fixed one."""
+def _sort_unordered(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a value that has no order in a fixed one."""
     if len(value) != 1:
         return value
     ((tag, body),) = value.items()
     if tag in _UNORDERED and isinstance(body, list):
-        return {tag: sorted(body, key=canonical_json)}
+        return {tag: sorted(body, key=to_canonical_json)}
     if tag == "$defaultdict" and isinstance(body, dict) and isinstance(body.get("items"), list):
-        return {tag: {**body, "items": sorted(body["items"], key=canonical_json)}}
+        return {tag: {**body, "items": sorted(body["items"], key=to_canonical_json)}}
     return value

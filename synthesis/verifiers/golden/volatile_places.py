@@ -1,6 +1,6 @@
-"""The places in which two runs of the same calls end differently, found by holding the ends side by side.
+"""The places in which two runs of the same calls end differently, found by aligning the ends.
 
-New records are paired by what they have in common, then by their order: the same calls add in the same order.
+New records are paired by their common content, then by their order: the same calls add in the same order.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from synthesis.contracts import State
-from synthesis.runtime import canonical_json, same_encoded
+from synthesis.runtime import is_same_encoded, to_canonical_json
 from synthesis.verifiers.frames.framed_end import MOST_COMPARED
 from synthesis.verifiers.frames.pinned_values import NO_NAMES, Names
 from synthesis.verifiers.golden.normal_form import NEW, is_weak
 from synthesis.verifiers.state_changes import (
-    by_id,
+    find_id_field,
     find_key_field,
+    format_path,
+    get_items,
+    get_mapping,
     holds_records,
-    id_field,
-    items_of,
-    mapping_of,
-    path_of,
+    map_by_id,
 )
 
 Entries = list[tuple[str, Any]]
@@ -30,8 +30,11 @@ Entries = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class DifferingPlace:
-    """A place of two ends of the same calls. `id`: the key of an added record, `reference`: a number or short text that
-    names one, `shape`: what stands there cannot be held side by side."""
+    """A place that differs between two ends of the same calls.
+
+    `id`: the key of an added record, `reference`: a number or short text that names one, `shape`: a value that cannot
+    be aligned with the other.
+    """
 
     path: str
     kind: Literal["value", "id", "reference", "shape"]
@@ -40,19 +43,19 @@ class DifferingPlace:
 
     @property
     def is_new(self) -> bool:
-        """Whether it belongs to something that was added."""
+        """True if the place belongs to an added record."""
         return "+" in self.path.split("/")
 
 
-def differing_places(start: State, own: State, other: State) -> list[DifferingPlace]:
-    """All places in which two ends differ, references to added records left out. States are encoded."""
+def find_differing_places(start: State, own: State, other: State) -> list[DifferingPlace]:
+    """Return all places in which two ends differ, except references to added records. States are encoded."""
     ids = [place for place in _Pairing().places(start, own, other) if place.kind == "id"]
     pairs = {place.own: place.other for place in ids}
     return [*_Pairing(pairs).places(start, own, other)]
 
 
 class _Pairing:
-    """Two ends held side by side. `pairs` are ids of added records in the one and in the other."""
+    """Two aligned ends. `pairs` are ids of added records in the one and in the other."""
 
     def __init__(self, pairs: Mapping[str, str] | None = None) -> None:
         self._pairs = dict(pairs or {})
@@ -62,26 +65,26 @@ class _Pairing:
 
     def places(self, start: State, own: State, other: State) -> Iterator[DifferingPlace]:
         for key in dict.fromkeys([*own, *other]):
-            path = path_of((key,))
+            path = format_path((key,))
             if key not in own or key not in other:
                 yield DifferingPlace(path, "shape")
             else:
-                yield from self._differing(start.get(key, NEW), own[key], other[key], path)
+                yield from self._find_differences(start.get(key, NEW), own[key], other[key], path)
 
-    def _differing(self, old: Any, own: Any, other: Any, path: str) -> Iterator[DifferingPlace]:
-        if same_encoded(own, other):
+    def _find_differences(self, old: Any, own: Any, other: Any, path: str) -> Iterator[DifferingPlace]:
+        if is_same_encoded(own, other):
             return
-        fields, others = mapping_of(own), mapping_of(other)
+        fields, others = get_mapping(own), get_mapping(other)
         if fields is not None and others is not None:
-            before = (mapping_of(old) if old is not NEW else None) or {}
+            before = (get_mapping(old) if old is not NEW else None) or {}
             if holds_records(before, fields):
                 yield from self._records(before, fields, others, path)
             else:
                 yield from self._fields(before, fields, others, path)
             return
-        items, twins = items_of(own), items_of(other)
+        items, twins = get_items(own), get_items(other)
         if items is not None and twins is not None:
-            yield from self._lists((items_of(old) if old is not NEW else None) or [], items, twins, path)
+            yield from self._lists((get_items(old) if old is not NEW else None) or [], items, twins, path)
         elif not self._same(own, other):
             is_id = isinstance(own, str | int) and self._pairs.get(str(own)) == str(other) and is_weak(str(own))
             yield DifferingPlace(path, "reference" if is_id else "value", own, other)
@@ -99,7 +102,9 @@ class _Pairing:
             yield DifferingPlace(path, "shape")
             return
         for key, item in fields.items():
-            yield from self._differing(before.get(key, NEW), item, spelled[names.rename(key)], path + path_of((key,)))
+            yield from self._find_differences(
+                before.get(key, NEW), item, spelled[names.rename(key)], path + format_path((key,))
+            )
 
     def _records(
         self, before: dict[str, Any], fields: dict[str, Any], others: dict[str, Any], path: str
@@ -107,86 +112,90 @@ class _Pairing:
         if {key for key in fields if key in before} != {key for key in others if key in before}:
             yield DifferingPlace(path, "shape")
         for key in fields.keys() & others.keys() & before.keys():
-            yield from self._differing(before[key], fields[key], others[key], path + path_of((key,)))
-        yield from self._added(
+            yield from self._find_differences(before[key], fields[key], others[key], path + format_path((key,)))
+        yield from self._compare_added(
             [(key, item) for key, item in fields.items() if key not in before],
             [(key, item) for key, item in others.items() if key not in before],
             path,
         )
 
     def _lists(self, old: list[Any], items: list[Any], twins: list[Any], path: str) -> Iterator[DifferingPlace]:
-        name = id_field(old) if old else id_field(items)
+        name = find_id_field(old) if old else find_id_field(items)
         if name:
-            yield from self._records(by_id(old, name), by_id(items, name), by_id(twins, name), path)
+            yield from self._records(map_by_id(old, name), map_by_id(items, name), map_by_id(twins, name), path)
             return
         if len(items) != len(twins):
             yield DifferingPlace(path, "shape")
             return
-        new, others = _new_entries(old, items), _new_entries(old, twins)
-        yield from self._added([("", item) for item in new], [("", item) for item in others], path)
+        new, others = _list_new_entries(old, items), _list_new_entries(old, twins)
+        yield from self._compare_added([("", item) for item in new], [("", item) for item in others], path)
 
-    def _added(self, own: Entries, others: Entries, path: str) -> Iterator[DifferingPlace]:
+    def _compare_added(self, own: Entries, others: Entries, path: str) -> Iterator[DifferingPlace]:
         if len(own) != len(others):
             yield DifferingPlace(path, "shape")
             return
-        for (key, item), (other, twin) in self._paired(own, others, path):
+        for (key, item), (other, twin) in self._pair_records(own, others, path):
             if key != other:
                 yield DifferingPlace(f"{path}/+", "id", key, other)
-            yield from self._differing(NEW, item, twin, f"{path}/+")
+            yield from self._find_differences(NEW, item, twin, f"{path}/+")
 
-    def _paired(self, own: Entries, others: Entries, path: str) -> Iterator[tuple[tuple[str, Any], tuple[str, Any]]]:
-        """Records with those of the other end that differ least from them."""
+    def _pair_records(
+        self, own: Entries, others: Entries, path: str
+    ) -> Iterator[tuple[tuple[str, Any], tuple[str, Any]]]:
+        """Yield records with those of the other end that differ least from them."""
         if not (1 < len(own) <= MOST_COMPARED):
             yield from zip(own, others, strict=True)
             return
         left = list(others)
         for key, item in own:
-            costs = [sum(1 for _ in self._differing(NEW, item, twin, path)) for _, twin in left]
+            costs = [sum(1 for _ in self._find_differences(NEW, item, twin, path)) for _, twin in left]
             yield (key, item), left.pop(costs.index(min(costs)))
 
 
-def _new_entries(old: Sequence[Any], items: Sequence[Any]) -> list[Any]:
-    left = Counter(map(canonical_json, old))
+def _list_new_entries(old: Sequence[Any], items: Sequence[Any]) -> list[Any]:
+    left = Counter(map(to_canonical_json, old))
     new = []
     for item in items:
-        text = canonical_json(item)
+        text = to_canonical_json(item)
         if left[text] <= 0:
             new.append(item)
         left[text] -= 1
     return new
 
 
-def reference_places(start: State, end: State, keys: set[str]) -> list[str]:
-    """The places of an end in which a field that names records, by its name, holds one of these keys."""
-    return list(dict.fromkeys(_references(start, end, "", keys, named=False)))
+def find_reference_places(start: State, end: State, keys: set[str]) -> list[str]:
+    """Return the places of an end in which a field that names records, by its name, holds one of these keys."""
+    return list(dict.fromkeys(_find_references(start, end, "", keys, named=False)))
 
 
-def _references(old: Any, value: Any, path: str, keys: set[str], *, named: bool) -> Iterator[str]:
-    if old is not NEW and same_encoded(old, value):
+def _find_references(old: Any, value: Any, path: str, keys: set[str], *, named: bool) -> Iterator[str]:
+    if old is not NEW and is_same_encoded(old, value):
         return
-    fields, items = mapping_of(value), items_of(value)
+    fields, items = get_mapping(value), get_items(value)
     if fields is not None:
-        before = (mapping_of(old) if old is not NEW else None) or {}
+        before = (get_mapping(old) if old is not NEW else None) or {}
         collection = path != "" and holds_records(before, fields)
         own = find_key_field(fields) if collection else ""
         for key, item in fields.items():
             is_new = collection and key not in before
             is_named = key in ("id", "ids") or key.endswith(("_id", "_ids"))
-            part, held = ("/+", _without(item, own)) if is_new else (path_of((key,)), item)
-            yield from _references(before.get(key, NEW), held, path + part, keys, named=is_named)
+            part, record = ("/+", _strip_id_field(item, own)) if is_new else (format_path((key,)), item)
+            yield from _find_references(before.get(key, NEW), record, path + part, keys, named=is_named)
     elif items is not None:
-        others = (items_of(old) if old is not NEW else None) or []
-        name = id_field(others) if others else id_field(items)
-        before = by_id(others, name) if name else {}
-        pairs = by_id(items, name).items() if name else (("", item) for item in _new_entries(others, items))
+        others = (get_items(old) if old is not NEW else None) or []
+        name = find_id_field(others) if others else find_id_field(items)
+        before = map_by_id(others, name) if name else {}
+        pairs = map_by_id(items, name).items() if name else (("", item) for item in _list_new_entries(others, items))
         for key, item in pairs:
-            part, held = (path_of((key,)), item) if name and key in before else ("/+", _without(item, name))
-            yield from _references(before.get(key, NEW), held, path + part, keys, named=named)
+            part, record = (
+                (format_path((key,)), item) if name and key in before else ("/+", _strip_id_field(item, name))
+            )
+            yield from _find_references(before.get(key, NEW), record, path + part, keys, named=named)
     elif named and isinstance(value, str | int) and not isinstance(value, bool) and str(value) in keys:
         yield path
 
 
-def _without(item: Any, own: str) -> Any:
-    """A record without the field that holds its own id."""
-    fields = mapping_of(item)
+def _strip_id_field(item: Any, own: str) -> Any:
+    """Return a record without the field that holds its own id."""
+    fields = get_mapping(item)
     return {key: value for key, value in fields.items() if key != own} if own and fields is not None else item

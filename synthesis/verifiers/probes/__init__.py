@@ -1,1 +1,1 @@
-"""Variants of a reference that only trying them can find: accepted alterations, unasked calls, other ends."""
+"""Variants of a reference that are found only by execution: accepted alterations, unasked calls, other ends."""

@@ -1,9 +1,9 @@
-"""Ends that the environment's own tools can reach beside the right one, searched for in a bounded number of executions.
+"""Ends that the environment's own tools can reach beside the right one, searched in a bounded number of executions.
 
 Short sequences are tried after, before or instead of the reference's calls, on the records that it is about. An end
-inside the frame that holds something else than the reference's, outside volatile paths and what somebody declared free,
-is wrong: a verifier that pays it in full does not see what an agent did. An end that comes back to the reference's by
-a detour is right. Deterministic.
+inside the frame that holds something else than the reference's, outside volatile and declared places, is wrong: a
+verifier that gives it the full reward does not notice what an agent did. An end that returns to the reference's by a
+detour is right. Deterministic.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 from synthesis.contracts import Reference, ReferenceCall, State, is_refusal
 from synthesis.errors import ProgramEnded
-from synthesis.runtime import Episode, Sandbox, same_encoded
+from synthesis.runtime import Episode, Sandbox, is_same_encoded
 from synthesis.runtime.encoding import share_unchanged
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, find_end_key, find_outside
 from synthesis.verifiers.frame import Key
-from synthesis.verifiers.mutants import Mutant, call_words
-from synthesis.verifiers.plausible_arguments import KnownValues, known_values, plausible_arguments
-from synthesis.verifiers.state_changes import state_changes
+from synthesis.verifiers.mutants import Mutant, format_calls
+from synthesis.verifiers.plausible_arguments import KnownValues, propose_arguments, read_known_values
+from synthesis.verifiers.state_changes import find_state_changes
 
 MOST_EPISODES = 32
 """So many executions of the reference with something else beside it are made in the search."""
@@ -35,10 +35,10 @@ ENDS_AFTER, ENDS_INSTEAD = 8, 10
 """So many ends are kept of what is done behind the reference, and of that with what is done instead of a call."""
 
 
-def reachable_ends(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    """Wrong ends, which must earn less than everything, and detours to the right one, which must earn it.
+def find_reachable_ends(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    """Return wrong ends, which must earn less than 1, and detours to the right one, which must earn 1.
 
-    Raises ProgramError and InfrastructureError.
+    Raise ProgramError and InfrastructureError.
     """
     if first.state is None or subject.reference is None:
         return []
@@ -61,7 +61,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.right = self._key(self.end)
-        self.known = self._own_first(self.end)
+        self.known = self._read_own_values(self.end)
 
     def explore(self, place: Literal["after", "instead", "before"], changing: Sequence[int]) -> None:
         """Search at one place, as long as there are executions left for it."""
@@ -85,10 +85,12 @@ class _Search:
         name: str,
         skip: str = "",
     ) -> None:
-        """Try calls of each tool in turn between two parts of the reference; from a new end inside go on, if nothing
-        is to come behind it."""
+        """Try calls of each tool in turn between two parts of the reference.
+
+        From a new end inside the frame continue, if no part of the reference follows.
+        """
         waiting = {
-            tool.name: iter(plausible_arguments(tool, self.known, self.reference, A_TOOL))
+            tool.name: iter(propose_arguments(tool, self.known, self.reference, A_TOOL))
             for tool in self.subject.program.tools
             if tool.kind == "change" and tool.name != skip
         }
@@ -100,7 +102,7 @@ class _Search:
                     episode, added = self._begin(before), []
                     if episode is None:
                         return
-                call = self._accepted(episode, waiting)
+                call = self._make_next_call(episode, waiting)
                 if call is None:
                     return
                 added = [*added, call]
@@ -114,8 +116,8 @@ class _Search:
             if episode is not None:
                 episode.close()
 
-    def _accepted(self, episode: Episode, waiting: dict[str, Iterator[dict[str, Any]]]) -> ReferenceCall | None:
-        """The next call that goes through and changes something, of the tools in turn; None where there is none."""
+    def _make_next_call(self, episode: Episode, waiting: dict[str, Iterator[dict[str, Any]]]) -> ReferenceCall | None:
+        """Return the next call that succeeds and changes something, of the tools in turn; None if there is none."""
         while waiting:
             name = next(iter(waiting))
             proposals = waiting.pop(name)
@@ -134,7 +136,8 @@ class _Search:
         behind: Sequence[ReferenceCall],
         name: str,
     ) -> bool:
-        """Carry out what is left, and keep an end that is wrong; whether the way may go on from here."""
+        """Execute the remaining calls, and store an end that is wrong; return whether the search may continue from
+        here."""
         for call in behind:
             episode.call(call.tool, dict(call.arguments))
         state = share_unchanged(self.start, episode.state())
@@ -149,18 +152,18 @@ class _Search:
         return True
 
     def _undo(self, episode: Episode, calls: tuple[ReferenceCall, ...], last: ReferenceCall, name: str) -> None:
-        """Try to take the last call back: calls on what it named, and on what it added."""
+        """Try to undo the last call: by calls on the records that it named or added."""
         if len(self.detours) >= MOST_DETOURS:
             return
         state = episode.state()
-        own = {key for change in state_changes(self.end, state) for key, _ in change.items if key}
+        own = {key for change in find_state_changes(self.end, state) for key, _ in change.items if key}
         own |= {text for text in last.arguments.values() if isinstance(text, str)}
-        known, given = self._own_first(state, own), Reference(calls=(last,))
+        known_values_now, last_alone = self._read_own_values(state, own), Reference(calls=(last,))
         proposed = [
             ReferenceCall(tool=tool.name, arguments=arguments)
             for tool in self.subject.program.tools
             if tool.kind == "change" and tool.name != last.tool
-            for arguments in plausible_arguments(tool, known, given, UNDO_A_TOOL)
+            for arguments in propose_arguments(tool, known_values_now, last_alone, UNDO_A_TOOL)
         ]
         proposed.sort(
             key=lambda call: -sum(value in own for value in call.arguments.values() if isinstance(value, str))
@@ -170,7 +173,7 @@ class _Search:
             if not result.patch or is_refusal(result.ok, result.result):
                 continue
             after = episode.state()
-            if self._key(after) == self.right and not same_encoded(after, self.end):
+            if self._key(after) == self.right and not is_same_encoded(after, self.end):
                 self.detours.append(self._mutant("detour_made", (*calls, call), name, "full"))
             return
 
@@ -191,11 +194,11 @@ class _Search:
             raise
         return episode
 
-    def _own_first(self, state: State, own: set[str] | None = None) -> KnownValues:
-        """What stands in a state, the records that the reference is about before all others."""
-        known = known_values(state, self.reference)
+    def _read_own_values(self, state: State, own: set[str] | None = None) -> KnownValues:
+        """Return the known values of a state, the records that the reference is about before all others."""
+        known = read_known_values(state, self.reference)
         if own is None:
-            added = state_changes(self.start, state)
+            added = find_state_changes(self.start, state)
             own = known.used | {key for change in added for key, _ in change.items if key}
         several = (*known.keys.values(), *known.values.values())
         known.used = {text for values in several for text in values if isinstance(text, str)} - own
@@ -212,4 +215,4 @@ class _Search:
         expects: Literal["less", "full"],
     ) -> Mutant:
         reference = self.reference.model_copy(update={"calls": calls})
-        return Mutant(kind=kind, place=name, after=call_words(calls), reference=reference, expects=expects)
+        return Mutant(kind=kind, place=name, after=format_calls(calls), reference=reference, expects=expects)

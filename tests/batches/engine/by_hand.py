@@ -17,7 +17,7 @@ from django.db import connections  # noqa: E402
 from django.db.models import Count, Sum  # noqa: E402
 
 from synthesis.pipeline import ENVSCALER  # noqa: E402
-from synthesis.scripted import themes  # noqa: E402
+from synthesis.scripted import list_bundled_themes  # noqa: E402
 from synthesis.stages import StageSettings  # noqa: E402
 from tests.batches.support import content  # noqa: E402
 from webapp.batches import services  # noqa: E402
@@ -37,7 +37,7 @@ ROWS = (Environment, Version, Assessment, ToolCase, Scenario, Task, TaskRevision
 
 def start() -> int:
     settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=STAGES, lanes=LANES, at_once=AT_ONCE)
-    specs = [services.of_theme(draft) for draft in themes()[:THEMES]]
+    specs = [services.build_theme_spec(draft) for draft in list_bundled_themes()[:THEMES]]
     return services.create_batch(None, "Disturbed", specs, settings, ENVSCALER).pk
 
 

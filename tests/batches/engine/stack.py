@@ -14,7 +14,7 @@ from webapp.stack import __main__ as stack
 from webapp.stack import services
 from webapp.stack.process import Service
 
-worker, prepare = services.worker, services.prepare
+worker, prepare = services.build_worker_service, services.build_prepare_service
 
 
 def slow_worker(environment: Mapping[str, str], queue: str, size: int, records: Path) -> Service:
@@ -23,9 +23,11 @@ def slow_worker(environment: Mapping[str, str], queue: str, size: int, records: 
 
 
 def tables(environment: Mapping[str, str]) -> Service:
-    return replace(prepare(environment), command=services.python("manage.py", "migrate", "--verbosity", "0"))
+    return replace(
+        prepare(environment), command=services.build_python_command("manage.py", "migrate", "--verbosity", "0")
+    )
 
 
 if __name__ == "__main__":
-    services.worker, services.prepare = slow_worker, tables
+    services.build_worker_service, services.build_prepare_service = slow_worker, tables
     sys.exit(stack.main())

@@ -11,15 +11,15 @@ import pytest
 from synthesis.contracts import Message, ToolCall
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from synthesis.scripted import themes
+from synthesis.scripted import list_bundled_themes
 from synthesis.stages import StageSettings
 from tests.batches.pages.test_batch_pages import client, page
 from tests.batches.real import SHORT, HostileModel, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
-from webapp.batches.command_run import planted_report
+from webapp.batches.command_run import build_planted_report
 from webapp.batches.models import Batch, BatchAttempt, BatchItem, BatchProduct, LLMCall, StageRun
-from webapp.batches.presets import AS_PUBLISHED, list_values
+from webapp.batches.presets import AS_PUBLISHED, list_preset_values
 from webapp.batches.yields import services
 from webapp.environments.models import ToolCase
 from webapp.scenarios.models import TaskReference, TaskRevision
@@ -43,7 +43,7 @@ class Meddler(HostileModel):
 
 
 def figures(batch: Batch) -> dict[str, Any]:
-    read = services.known_yield(batch).figures
+    read = services.get_yield(batch).figures
     assert read is not None
     return {figure["key"]: figure for figure in read["choices"]}
 
@@ -82,11 +82,11 @@ def test_without_frames_a_change_that_nobody_asked_for_costs_nothing() -> None:
 
 
 def test_a_batch_as_published_from_themes_to_trajectories() -> None:
-    stages = StageSettings(**list_values(AS_PUBLISHED), scenarios=2, tasks=2)
+    stages = StageSettings(**list_preset_values(AS_PUBLISHED), scenarios=2, tasks=2)
     with real_pipeline(HostileModel()):
-        batch = work_off(real_batch(person("operator"), themes(), stages, preset=AS_PUBLISHED))
+        batch = work_off(real_batch(person("operator"), list_bundled_themes(), stages, preset=AS_PUBLISHED))
     assert batch.state == "done"
-    found = planted_report(batch)
+    found = build_planted_report(batch)
     assert (found["planted_failures"], found["planted_missed"]) == (13, [])
     ended = Counter(batch.items.exclude(state="kept").values_list("level", "reason"))
     assert ended == {

@@ -12,7 +12,7 @@ from django.db import connection
 
 from synthesis.errors import SandboxLost
 from synthesis.llm import client
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from tests.batches.engine.test_under_load import at_rest, begin, reached, require_whole, workers
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer, slow
@@ -25,7 +25,7 @@ from webapp.batches.models import Batch, StageRun
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS, JobKind
-from webapp.jobs.services import reap
+from webapp.jobs.services import reap_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 
@@ -42,10 +42,10 @@ def test_an_endpoint_that_is_away_pauses_the_batch_which_goes_on_once_it_answers
     assert batch.note.startswith("Paused: endpoint unreachable.")
     assert set(batch.items.values_list("state", "reason")) == {("waiting", "")}
     assert not StageRun.objects.exclude(state="kept").exists(), "no item has used up a try"
-    assert awaited_endpoints.look() == 0, "it is still away"
+    assert awaited_endpoints.resume_waiting_batches() == 0, "it is still away"
     with llm_server(answer) as back:
         Endpoint.objects.update(base_url=back.url)
-        assert awaited_endpoints.look() == 1
+        assert awaited_endpoints.resume_waiting_batches() == 1
         batch = work_off(batch)
     assert (batch.state, batch.away, batch.note) == ("done", "", "")
     assert set(batch.items.values_list("state", flat=True)) == {"kept"}
@@ -56,7 +56,7 @@ def test_who_pauses_a_batch_that_waits_for_its_endpoint_keeps_it_paused() -> Non
     batch = make_batch(user, settings_at("http://127.0.0.1:9/v1"), ["one"])
     Batch.objects.filter(pk=batch.pk).update(state="paused", away="far", note="Paused: endpoint unreachable.")
     paused = services.pause_batch(user, batch.pk)
-    assert (paused.state, paused.away, services.resume_after("far")) == ("paused", "", 0)
+    assert (paused.state, paused.away, services.resume_after_endpoint("far")) == ("paused", "", 0)
 
 
 def hang_up() -> int:
@@ -73,7 +73,7 @@ def test_a_database_that_hangs_up_fails_neither_an_item_nor_the_batch() -> None:
     user = person("operator")
 
     def back(batch: Batch) -> bool:
-        reap()
+        reap_jobs()
         return reached(batch, "done")()
 
     with llm_server(functools.partial(slow, 0.1)) as server, workers():
@@ -100,7 +100,9 @@ def losing(times: int) -> Counter[str]:
     plain = TABLE.stage("state")
     stages = tuple(dataclasses.replace(one, run=lost) if one is plain else one for one in TABLE.stages)
     table = dataclasses.replace(TABLE, stages=stages)
-    KINDS["run_batch"] = JobKind("run_batch", "llm", lambda job: run_lane(default_sandbox(), job, table), close_lane)
+    KINDS["run_batch"] = JobKind(
+        "run_batch", "llm", lambda job: run_lane(get_default_sandbox(), job, table), close_lane
+    )
     return tries
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from synthesis.formats.records import ToolSpec
-from synthesis.scripted.library import shelf
+from synthesis.scripted.library import load_theme
 from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
@@ -65,7 +65,7 @@ def require_clear(row: BatchItem, state: str, stage: str, reason: str, *words: s
 
 def whole_program(first: str) -> str:
     """A bundled program, as a repair gives it, with these words before it."""
-    fragments = shelf("badge-desk").fragments
+    fragments = load_theme("badge-desk").fragments
     methods = "".join(fragments.methods.values()).splitlines(keepends=True)
     return first + fragments.attributes + "".join(f"    {line}" if line.strip() else line for line in methods)
 
@@ -73,7 +73,7 @@ def whole_program(first: str) -> str:
 def test_programs_that_hang_grow_leave_or_fork_when_they_are_loaded() -> None:
     bad, user = [], person("operator")
     for name, (evil, _) in AT_IMPORT.items():
-        fragment, repair = evil + shelf("badge-desk").fragments.attributes, whole_program(evil)
+        fragment, repair = evil + load_theme("badge-desk").fragments.attributes, whole_program(evil)
         key = f"badge-desk__{name}"
         bad += [Bad(key, "code_attributes", code(fragment)), Bad(key, "repair", code(repair))]
     keys = [*(f"badge-desk__{name}" for name in AT_IMPORT), "radio-rundown"]
@@ -113,7 +113,7 @@ def test_a_state_of_ten_megabytes() -> None:
     large = {"name": "Far too much", "state": {"badges": {f"B-{n}": {"note": "x" * 1_000} for n in range(10_000)}}}
     first = 'self.today: str = state.get("today", "2026-06-01")\n'
     ballast = f'{first}        self.notes: str = state.get("notes", "x" * 10_000_000)\n'
-    heavy = code(shelf("badge-desk").fragments.attributes.replace(first, ballast))
+    heavy = code(load_theme("badge-desk").fragments.attributes.replace(first, ballast))
     assert "10_000_000" in heavy
     bad = [
         Bad("badge-desk", "initial_state", json.dumps(large), "scenario-0"),

@@ -9,8 +9,8 @@ from synthesis.stages import StageSettings
 from tests.batches.real import SHORT, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
-from webapp.batches.command_run import planted_report, report
-from webapp.batches.engine.theme_source import of_environments
+from webapp.batches.command_run import build_planted_report, build_report
+from webapp.batches.engine.theme_source import build_environment_specs
 from webapp.batches.models import BatchProduct
 from webapp.batches.services import create_batch
 from webapp.batches.spec import BatchSettings
@@ -26,7 +26,7 @@ def test_tasks_come_of_blueprints_and_can_be_made_in_an_environment_that_another
         theme = theme_of("archive-boxes")
         made = work_off(real_batch(user, [theme], STAGES.model_copy(update={"scenarios": 0})))
         assert (made.state, made.variant) == ("done", "envscaler")
-        specs = of_environments(Environment.objects.values_list("pk", flat=True))
+        specs = build_environment_specs(Environment.objects.values_list("pk", flat=True))
         settings = BatchSettings.model_validate(made.settings | {"variant": "autoforge", "stages": STAGES.model_dump()})
         batch = work_off(create_batch(user, "Blueprints", specs, settings, settings.pipeline))
         assert batch.state == "done"
@@ -38,7 +38,7 @@ def test_tasks_come_of_blueprints_and_can_be_made_in_an_environment_that_another
         ]  # fmt: skip
         reasons = {row.path.partition("/")[2]: row.reason for row in batch.items.filter(state="rejected")}
         assert reasons == {"scenario-1/task-0": "golden_unchanged", "scenario-2/task-0": "names_a_tool"}
-        summary = report(batch) | planted_report(batch)
+        summary = build_report(batch) | build_planted_report(batch)
         assert (summary["golden_unchanged_rejected"], summary["leaks_caught"], summary["tasks"]) == (1, 1, 2)
     product = BatchProduct.objects.select_related("revision", "scenario").get(item=first)
     revision = product.revision

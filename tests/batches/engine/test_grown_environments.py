@@ -11,7 +11,7 @@ from tests.fixtures.api import program
 from tests.fixtures.llm import llm_server
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.engine.theme_source import of_environments
+from webapp.batches.engine.theme_source import build_environment_specs
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.environments.models import Assessment, Environment, Version
 from webapp.scenarios.models import Scenario, Task
@@ -30,7 +30,7 @@ def test_a_batch_grows_onto_environments_and_makes_no_second_one() -> None:
         work_off(make_batch(user, settings_at(server.url), ["one", "two"]))
         Assessment.objects.filter(version__environment__key="two").delete()
         before = {row.pk: (row.name, row.current_id) for row in Environment.objects.all()}
-        specs = of_environments(Environment.objects.order_by("key").values_list("pk", flat=True))
+        specs = build_environment_specs(Environment.objects.order_by("key").values_list("pk", flat=True))
         assert [spec.score for spec in specs] == [1.0, None]
         stages = SMALL.model_copy(update={"tasks": 2})
         batch = services.create_batch(user, "", specs, settings_at(server.url, stages=stages), TABLE)
@@ -58,7 +58,7 @@ def test_an_environment_is_assessed_again_where_that_is_asked_for_or_its_score_i
     user = person("operator")
     with llm_server(answer) as server:
         work_off(make_batch(user, settings_at(server.url), ["one"]))
-        (spec,) = of_environments(Environment.objects.values_list("pk", flat=True))
+        (spec,) = build_environment_specs(Environment.objects.values_list("pk", flat=True))
         asked = settings_at(server.url, stages=SMALL.model_copy(update={"reassess": True}))
         again = work_off(services.create_batch(user, "Again", [spec], asked, TABLE))
         assert "assess" in stages_of(again.items.get(level="theme"))
@@ -66,7 +66,7 @@ def test_an_environment_is_assessed_again_where_that_is_asked_for_or_its_score_i
         alone = work_off(services.create_batch(user, "Assess it", [spec], only, TABLE))
         assert (alone.state, stages_of(alone.items.get())) == ("done", ["assemble", "assess", "save"])
         Assessment.objects.update(score=0.5)
-        low = services.of_environment(spec.version)
+        low = services.build_environment_spec(spec.version)
         batch = work_off(services.create_batch(user, "Low", [low], settings_at(server.url), TABLE))
         assert "assess" in stages_of(batch.items.get(level="theme"))
 
@@ -76,7 +76,7 @@ def test_growing_twice_doubles_nothing_and_a_version_that_is_gone_says_so() -> N
     user = person("operator")
     with llm_server(answer) as server:
         work_off(make_batch(user, settings_at(server.url), ["one"]))
-        specs = of_environments(Environment.objects.values_list("pk", flat=True))
+        specs = build_environment_specs(Environment.objects.values_list("pk", flat=True))
         first = work_off(services.create_batch(user, "First", specs, settings_at(server.url), TABLE))
         counts = [rows.objects.count() for rows in (Scenario, Task, Trajectory)]
         second = work_off(services.clone_batch(user, first.pk, settings_at(server.url), TABLE))
@@ -88,7 +88,7 @@ def test_growing_twice_doubles_nothing_and_a_version_that_is_gone_says_so() -> N
     assert (item.state, item.reason) == ("rejected", "bad_input")
     assert "deleted meanwhile" in item.message
     with pytest.raises(InputError, match="no version 77"):
-        services.of_environment(77)
+        services.build_environment_spec(77)
 
 
 def test_the_api_takes_environments_and_its_dry_run_counts_what_they_need() -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.stages import ItemSpec
 from tests.batches.support import SMALL, make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer
@@ -22,9 +22,9 @@ from tests.fixtures.markup import flat
 from tests.rollouts_web.support import endpoint_at, person
 from webapp.accounts.models import AuditEntry, User
 from webapp.batches import services
-from webapp.batches.beside_human_work import find_revisions_beside, find_versions_beside, meet_human_work
+from webapp.batches.beside_human_work import count_met_human_work, list_revisions_beside, list_versions_beside
 from webapp.batches.engine.products import SOURCE
-from webapp.batches.engine.theme_source import of_environments
+from webapp.batches.engine.theme_source import build_environment_specs
 from webapp.batches.launch import choice
 from webapp.batches.models import Batch, BatchItem, BatchProduct
 from webapp.batches.replaced_work import ReplacedWork, find_replaced_work, forecast_replaced_work
@@ -32,9 +32,9 @@ from webapp.batches.spec import ROLES, BatchSettings
 from webapp.edits.saved_edit import save_edit
 from webapp.edits.services import keep_draft, start_program_edit, start_task_edit
 from webapp.environments.models import Environment, Version
-from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.decisions import DecisionChoice, create_decision
 from webapp.review.models import ReviewDecision
-from webapp.review.subjects import tag_of
+from webapp.review.subjects import build_entity_tag
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 
@@ -68,13 +68,13 @@ def settings_with(url: str) -> BatchSettings:
 def approve(user: User, pk: int) -> None:
     task = Task.objects.select_related("current", "audit").get(pk=pk)
     fine = DecisionChoice("approve", comment="Looked at by hand.", overrides=True)
-    decide(user, "task", pk, fine, tag_of("task", task))
+    create_decision(user, "task", pk, fine, build_entity_tag("task", task))
 
 
 def edit_task(user: User, task: Task, words: str) -> None:
     edit = start_task_edit(user, Task.objects.get(pk=task.pk))
     edit = keep_draft(user, edit.pk, {"instruction": words}, edit.serial)
-    save_edit(default_sandbox(), user, edit.pk, None)
+    save_edit(get_default_sandbox(), user, edit.pk, None)
 
 
 def edit_program(user: User, environment: Environment) -> None:
@@ -83,7 +83,7 @@ def edit_program(user: User, environment: Environment) -> None:
     source = version.source.replace("no such box", "there is no such box")
     assert source != version.source
     edit = keep_draft(user, edit.pk, {"source": source}, edit.serial)
-    save_edit(default_sandbox(), user, edit.pk, None)
+    save_edit(get_default_sandbox(), user, edit.pk, None)
 
 
 def library(url: str) -> Library:
@@ -102,7 +102,7 @@ def test_a_clone_leaves_the_edited_program_the_edited_task_and_the_approval_and_
         made = library(server.url)
         before = list(Task.objects.order_by("pk").values_list("pk", "current", "review_state", "title"))
         rows = [kind.objects.count() for kind in (Version, Task, TaskRevision, Trajectory)]
-        stands = meet_human_work(choice.of_batch(made.batch).specs.values())
+        stands = count_met_human_work(choice.copy_batch_items(made.batch).specs.values())
         assert stands.words == "1 edited program, 1 edited task, 1 approval"
         browser = Client()
         browser.force_login(made.user)
@@ -113,8 +113,8 @@ def test_a_clone_leaves_the_edited_program_the_edited_task_and_the_approval_and_
     assert made.environment.current.number == 2, "the person's version"
     assert list(Task.objects.order_by("pk").values_list("pk", "current", "review_state", "title")) == before
     assert [kind.objects.count() for kind in (Version, Task, TaskRevision, Trajectory)] == rows, "nothing is doubled"
-    assert [product.version.number for product in find_versions_beside(clone.pk)] == [1]
-    assert {product.task_id for product in find_revisions_beside(clone.pk)} == {row[0] for row in before}
+    assert [product.version.number for product in list_versions_beside(clone.pk)] == [1]
+    assert {product.task_id for product in list_revisions_beside(clone.pk)} == {row[0] for row in before}
     page = browser.get(f"/batches/{clone.pk}/").content.decode()
     assert "1 version, 3 revisions of tasks" in page
     listed = browser.get(f"/edits/beside/?batch={clone.pk}").content.decode()
@@ -130,7 +130,7 @@ def test_one_act_adopts_a_version_or_a_revision_and_the_log_tells_who_did() -> N
         clone = made.again()
     browser = Client()
     browser.force_login(made.user)
-    version = find_versions_beside(clone.pk).get().version
+    version = list_versions_beside(clone.pk).get().version
     answered = browser.post(f"/edits/version/{version.pk}/adopt/", {"batch": clone.pk})
     assert (answered.status_code, answered.url) == (302, f"/edits/beside/?batch={clone.pk}")
     assert made.environment.current_id == version.pk
@@ -138,7 +138,7 @@ def test_one_act_adopts_a_version_or_a_revision_and_the_log_tells_who_did() -> N
     assert tasks[made.untouched.pk].current.scenario.version_id == version.pk, "it follows its program"
     assert tasks[made.edited.pk].current.scenario.version_id != version.pk, "a person's task does not"
     assert tasks[made.approved.pk].review_state == "approved"
-    (revision,) = [one.revision for one in find_revisions_beside(clone.pk) if one.task_id == made.approved.pk]
+    (revision,) = [one.revision for one in list_revisions_beside(clone.pk) if one.task_id == made.approved.pk]
     assert browser.post(f"/edits/task-revision/{revision.pk}/adopt/", {"batch": clone.pk}).status_code == 302
     adopted = Task.objects.get(pk=made.approved.pk)
     assert (adopted.current_id, adopted.review_state) == (revision.pk, "in_review")
@@ -152,7 +152,7 @@ def test_one_act_adopts_a_version_or_a_revision_and_the_log_tells_who_did() -> N
     assert browser.post("/edits/version/987654/adopt/").status_code == 404
     other = made.again()
     assert made.environment.current_id == version.pk, "what a person chose stays as what a person made does"
-    assert not find_versions_beside(other.pk).exists()
+    assert not list_versions_beside(other.pk).exists()
 
 
 def test_an_edited_program_counts_once_however_many_versions_it_has() -> None:
@@ -160,8 +160,11 @@ def test_an_edited_program_counts_once_however_many_versions_it_has() -> None:
     environment = pages_seed.environment(key="one", current_by=operator)
     pages_seed.add_version(environment, 2)
     Environment.objects.update(source=SOURCE)
-    assert meet_human_work([ItemSpec(key="one")]).words == "1 edited program"
-    assert meet_human_work([ItemSpec(version=environment.current_id), ItemSpec(key="two")]).words == "1 edited program"
+    assert count_met_human_work([ItemSpec(key="one")]).words == "1 edited program"
+    assert (
+        count_met_human_work([ItemSpec(version=environment.current_id), ItemSpec(key="two")]).words
+        == "1 edited program"
+    )
     caller = program(operator, "read", "synthesise")
     told = caller.post("/batches/dry_run", {"environment_ids": [environment.pk]}).json()
     assert (told["human_work"]["programs"], told["human_work"]["words"]) == (1, "1 edited program")
@@ -188,7 +191,7 @@ def test_without_human_work_a_clone_updates_as_before_and_both_pages_say_what_it
     with llm_server(answer) as server:
         user = person("operator")
         batch = work_off(make_batch(user, settings_at(server.url), ["one"]))
-        assert not meet_human_work(choice.of_batch(batch).specs.values())
+        assert not count_met_human_work(choice.copy_batch_items(batch).specs.values())
         assert find_replaced_work(batch.pk) == ReplacedWork()
         bring_machine_work(user)
         browser = Client()
@@ -202,7 +205,7 @@ def test_without_human_work_a_clone_updates_as_before_and_both_pages_say_what_it
         clone = work_off(services.clone_batch(user, batch.pk, settings_at(server.url), TABLE))
     assert f"<b>Replaced</b> {told}." in flat(browser.get(f"/batches/{clone.pk}/"))
     assert find_replaced_work(batch.pk) == ReplacedWork(), "what it made was the first"
-    again = forecast_replaced_work(choice.of_batch(batch).specs.values(), settings_at(server.url))
+    again = forecast_replaced_work(choice.copy_batch_items(batch).specs.values(), settings_at(server.url))
     assert (again.words, again.makers) == ("the current version of 1 environment", f"batch {batch.pk}")
     other = BatchItem.objects.filter(batch=9).values_list("pk", flat=True)
     assert forecast_replaced_work([], settings_at(server.url), other).words == "the current revision of 1 task"
@@ -228,7 +231,7 @@ def test_further_batches_on_an_environment_make_tasks_of_their_own() -> None:
         endpoint = endpoint_at(server.url, models=models)
         work_off(make_batch(user, settings_at(server.url), ["one"]))
         for model in models[1:]:
-            specs = of_environments(Environment.objects.values_list("pk", flat=True))
+            specs = build_environment_specs(Environment.objects.values_list("pk", flat=True))
             chosen = dict.fromkeys(ROLES, f"{endpoint.pk}/{model}")
             work_off(services.create_batch(user, model, specs, settings_at(server.url, models=chosen), TABLE))
     grown = BatchProduct.objects.filter(item__level="task", item__batch__name__in=models)

@@ -20,7 +20,7 @@ import pytest
 
 from tests.fixtures.installation import Installation
 from tests.fixtures.processes import ROOT, wait_for
-from webapp.stack.services import health
+from webapp.stack.services import fetch_health
 from webapp.stack.valkey import Valkey
 
 pytestmark = pytest.mark.kill
@@ -157,7 +157,7 @@ def require_back(run: Installation, killed: list[str]) -> None:
     """Each service that was killed since the start is there again, and all is well."""
     for name in (SERVICES[victim] for victim in killed if victim in SERVICES):
         wait_for(lambda: f"{name} is back after" in run.text(), seconds=90, what=name)  # noqa: B023
-    wait_for(lambda: health(run.port).body.get("status") == "ok", seconds=90, what="health")
+    wait_for(lambda: fetch_health(run.port).body.get("status") == "ok", seconds=90, what="health")
 
 
 def finish(run: Installation, by_hand: Hand, batch: int) -> Any:

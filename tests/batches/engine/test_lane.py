@@ -19,7 +19,7 @@ from webapp.environments.models import Assessment, Environment
 from webapp.scenarios.models import Audit, Scenario, Task
 from webapp.taxonomy.models import SourceCount, Theme
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.states import broken_steps
+from webapp.trajectories.states import find_broken_steps
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,7 +42,7 @@ def test_themes_become_environments_scenarios_tasks_and_trajectories() -> None:
     row = Trajectory.objects.select_related("task__environment").first()
     assert row is not None
     assert (row.outcome, row.source, row.reward, row.step_count) == ("solved", "synthesis", 1.0, 3)
-    assert broken_steps(row) == []
+    assert find_broken_steps(row) == []
     assert row.task.environment.trajectory_count == 4
     about = BatchProduct.objects.get(item__path="one").provenance
     assert (about["theme"], about["calls"], about["models"]["author"]) == ("one", 5, "local/scripted-1")
@@ -65,7 +65,7 @@ def test_a_second_batch_asks_nothing_and_stores_nothing_new() -> None:
 
 def test_near_duplicates_wait_for_each_other_and_one_goes_on() -> None:
     user = person("operator")
-    same = [services.of_theme(theme(name, "The same words.")) for name in ("one", "two", "three")]
+    same = [services.build_theme_spec(theme(name, "The same words.")) for name in ("one", "two", "three")]
     with llm_server(answer) as server:
         batch = services.create_batch(user, "Alike", same, settings_at(server.url), TABLE)
         work_off(batch)
@@ -157,7 +157,7 @@ def test_a_paused_batch_stands_still_and_a_cancelled_one_ends() -> None:
 
 
 def test_themes_are_found_in_a_task_set_and_counted_with_it() -> None:
-    specs = [services.of_text(text, "errands") for text in ("Book a room for Ada.", "What is the weather?")]
+    specs = [services.build_text_spec(text, "errands") for text in ("Book a room for Ada.", "What is the weather?")]
     with llm_server(answer) as server:
         batch = services.create_batch(person("operator"), "Errands", specs, settings_at(server.url), TABLE)
         work_off(batch)
@@ -170,7 +170,7 @@ def test_themes_are_found_in_a_task_set_and_counted_with_it() -> None:
 
 def test_annotators_launch_within_the_limit() -> None:
     user = person("annotator")
-    services.set_limits(person("operator", "op"), cap=2.0, themes=2)
+    services.set_launch_limit(person("operator", "op"), cap=2.0, themes=2)
     with llm_server(answer) as server:
         settings = settings_at(server.url)
         Endpoint.objects.update(prices={"scripted-1": {"prompt": 1.0, "completion": 2.0}})

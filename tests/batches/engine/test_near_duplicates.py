@@ -12,9 +12,9 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from synthesis.drafts import ThemeDraft
 from synthesis.llm.cost import Price
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from synthesis.stages import Barrier, BarrierGroups, ItemSpec, Kit, StageSettings
-from synthesis.themes.same_themes import same_themes
+from synthesis.themes.same_themes import group_same_themes
 from tests.batches.support import SMALL, settings_at, work_off
 from tests.batches.table import TABLE, answer
 from tests.fixtures.llm import Request, Scripted, llm_server, raw, refuse, say
@@ -27,7 +27,7 @@ from webapp.batches.models import Batch, BatchItem, LLMCall, StageState
 from webapp.endpoints.models import Endpoint
 from webapp.jobs.registry import KINDS, JobKind
 from webapp.taxonomy.models import Decision, Theme
-from webapp.taxonomy.near_duplicates.services import undo
+from webapp.taxonomy.near_duplicates.services import undo_decision
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TEXTS = ("Book a room for Ada.", "Book a room for Bo.", "Lend Ada a drill.")
@@ -45,12 +45,12 @@ def _finds_by_first_word() -> None:
     first, *others = TABLE.stages
     pipeline = replace(TABLE, stages=(replace(first, run=discover), *others))
     KINDS["run_batch"] = JobKind(
-        "run_batch", "llm", lambda context: run_lane(default_sandbox(), context, pipeline), close_lane
+        "run_batch", "llm", lambda context: run_lane(get_default_sandbox(), context, pipeline), close_lane
     )
 
 
 def errands(url: str, texts: Sequence[str] = TEXTS) -> Batch:
-    specs = [services.of_text(text, "errands") for text in texts]
+    specs = [services.build_text_spec(text, "errands") for text in texts]
     return work_off(services.create_batch(None, "Errands", specs, settings_at(url), TABLE))
 
 
@@ -69,7 +69,7 @@ def test_what_a_batch_leaves_out_is_folded_among_the_themes_and_can_be_undone() 
         assert folded() == {TEXTS[0]: None, TEXTS[1]: TEXTS[0], TEXTS[2]: None}
         decision = Decision.objects.get()
         assert (decision.themes, "Errands" in decision.words) == (1, True)
-        undo(decision.pk, person("annotator"))
+        undo_decision(decision.pk, person("annotator"))
         assert folded()[TEXTS[1]] is None
         # A later look at the barrier leaves it out of the batch again, and is a decision of its own.
         services.retry_items(None, batch.pk, item=batch.items.get(state="rejected").pk)
@@ -105,14 +105,16 @@ def test_items_that_move_while_a_barrier_groups_are_grouped_anew(monkeypatch: py
     first, barrier, *others = TABLE.stages
     pipeline = replace(TABLE, stages=(first, replace(barrier, group=alike), *others))
     with llm_server(answer) as server:
-        specs = [services.of_theme(ThemeDraft(key=name, name=name, description="Same.")) for name in ("a", "b", "c")]
+        specs = [
+            services.build_theme_spec(ThemeDraft(key=name, name=name, description="Same.")) for name in ("a", "b", "c")
+        ]
         batch = services.create_batch(None, "Alike", specs, settings_at(server.url), TABLE)
         batch.items.update(stage="deduplicate")
         for item in batch.items.all():
             found = {"key": item.path, "name": item.path, "description": "Same."}
             add_run(item, EndedStage("discover", StageState.KEPT, found))
         for _ in range(2):
-            standing = barriers.look(batch.pk, batch.lanes.get().job_id, pipeline)
+            standing = barriers.find_standing_items(batch.pk, batch.lanes.get().job_id, pipeline)
             assert standing is not None
             found = async_to_sync(pipeline.stages[1].group)(  # type: ignore[arg-type]
                 Barrier(StageSettings(), lambda index: None),  # type: ignore[arg-type, return-value]
@@ -125,11 +127,11 @@ def test_items_that_move_while_a_barrier_groups_are_grouped_anew(monkeypatch: py
 
 def judged_batch(url: str, names: Sequence[str], **changes: Any) -> Batch:
     first, barrier, *others = TABLE.stages
-    pipeline = replace(TABLE, stages=(first, replace(barrier, roles=("judge",), group=same_themes), *others))
+    pipeline = replace(TABLE, stages=(first, replace(barrier, roles=("judge",), group=group_same_themes), *others))
     KINDS["run_batch"] = JobKind(
-        "run_batch", "llm", lambda context: run_lane(default_sandbox(), context, pipeline), close_lane
+        "run_batch", "llm", lambda context: run_lane(get_default_sandbox(), context, pipeline), close_lane
     )
-    specs = [services.of_theme(ThemeDraft(key=name, name=name, description=f"{name} lends.")) for name in names]
+    specs = [services.build_theme_spec(ThemeDraft(key=name, name=name, description=f"{name} lends.")) for name in names]
     settings = settings_at(url).model_copy(update=changes)
     return work_off(services.create_batch(None, "Judged", specs, settings, pipeline))
 

@@ -21,11 +21,11 @@ from tests.fixtures.api import program
 from tests.fixtures.llm import Request, Scripted, llm_server
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.engine.call_rows import BeginCall, KeepCall, record
-from webapp.batches.launch.estimate import estimate
+from webapp.batches.engine.call_rows import BeginCall, KeepCall, record_calls
+from webapp.batches.launch.estimate import build_estimate
 from webapp.batches.models import BatchLane, BatchStageCount, LLMCall, StageRun
 from webapp.endpoints.models import Endpoint
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,7 +53,7 @@ def test_a_reply_whose_price_nobody_said_is_counted_as_unpriced_and_not_as_free(
         assert (seen["unpriced"], {row["stage"]: row["unpriced"] for row in seen["stages"]}["assess"]) == (calls, 4)
         listed = caller.get(f"/batches/{batch.pk}/calls").json()["data"]
         assert {call["cost"] for call in listed} == {None}
-        found = estimate([services.of_text("Book a room.")], settings_at(server.url), TABLE)
+        found = build_estimate([services.build_text_spec("Book a room.")], settings_at(server.url), TABLE)
         assert (found.cost, found.unpriced) == (None, [MODEL])
 
 
@@ -77,16 +77,16 @@ def test_two_replies_to_one_call_are_both_paid_for_and_the_first_counts() -> Non
 
     def stored(*keeps: KeepCall) -> tuple[str, float | None, int]:
         before = LLMCall.objects.get(key="k").lost
-        told, lost = record(batch.pk, [], keeps, [])
+        told, lost = record_calls(batch.pk, [], keeps, [])
         row = LLMCall.objects.get(key="k")
         assert row.lost == before + lost, "the batch's count is that of its calls"
         return told["k"].message.content, row.cost, row.open
 
-    record(batch.pk, [begin, begin], [], [])
+    record_calls(batch.pk, [begin, begin], [], [])
     assert stored(kept("first", 0.25), kept("second", 0.5)) == ("first", 0.75, 0), "at once"
-    record(batch.pk, [begin], [], [])
+    record_calls(batch.pk, [begin], [], [])
     assert stored(kept("third", 1.0)) == ("first", 1.75, 0), "later"
-    record(batch.pk, [begin], [], [])
+    record_calls(batch.pk, [begin], [], [])
     assert stored(kept("fourth", None)) == ("first", None, 0), "nobody can tell"
 
 
@@ -103,7 +103,7 @@ def test_a_cap_that_could_not_be_kept_is_refused_at_the_start() -> None:
             make_batch(annotator, made_up, ["one"])
         assert make_batch(operator, made_up.model_copy(update={"cap": 1.0}), ["one"], start=False).cap == 1.0
         Endpoint.objects.update(prices={"scripted-1": {"prompt": 0.0, "completion": 0.0}})
-        assert make_batch(annotator, unpriced, ["one"], start=False).cap == services.limits().annotator_cap
+        assert make_batch(annotator, unpriced, ["one"], start=False).cap == services.get_launch_limit().annotator_cap
 
 
 def test_lanes_keep_one_cap_together() -> None:
@@ -121,7 +121,7 @@ def test_lanes_keep_one_cap_together() -> None:
         return using(1_000, request)
 
     def lane(job: int) -> None:
-        run(job)
+        run_job(job)
         connection.close()
 
     with llm_server(counted) as server:

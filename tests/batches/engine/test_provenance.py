@@ -11,7 +11,7 @@ from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
-from webapp.batches.engine.theme_source import of_environments
+from webapp.batches.engine.theme_source import build_environment_specs
 from webapp.batches.models import BatchItem, BatchProduct, LLMCall
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.environments.models import Assessment, Environment
@@ -37,7 +37,7 @@ def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_its_own
     )
     forms = {"reply/json", "reply/example", "reply/now", "examples/state_reply"}
     assert set(state["prompts"]) == {"scenarios/state", *forms}
-    assert state["prompts"]["scenarios/state"] == prompts.prompt("scenarios", "state").sha256
+    assert state["prompts"]["scenarios/state"] == prompts.get_prompt("scenarios", "state").sha256
     assert set(environment["models"]) == {"author", "tester", "checker"}
     assert state["models"] == {"author": "scripted"}
     assert set(environment["seeds"]) == {"assess"}
@@ -65,7 +65,7 @@ def test_the_scripted_provider_grows_on_an_environment_of_a_bundled_theme() -> N
         work_off(real_batch(user, [theme_of("radio-rundown")]))
         before = [rows.objects.count() for rows in (Environment, Assessment, Scenario, Task)]
         model.asked.clear()
-        specs = of_environments(Environment.objects.values_list("pk", flat=True))
+        specs = build_environment_specs(Environment.objects.values_list("pk", flat=True))
         stages = SHORT.model_copy(update={"scenarios": 2})
         settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=stages)
         batch = work_off(services.create_batch(user, "", specs, settings, ENVSCALER))

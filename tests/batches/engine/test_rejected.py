@@ -15,7 +15,7 @@ from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
 from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, BatchStageCount, Body
-from webapp.content_store import load
+from webapp.content_store import load_value
 from webapp.environments.models import Assessment, Environment
 from webapp.trajectories.export.filters import FilterCounts
 from webapp.trajectories.models import Trajectory
@@ -38,7 +38,7 @@ def test_an_environment_below_the_threshold_is_rejected_with_its_cases_and_may_b
         assert (row.state, row.stage, row.reason) == ("rejected", "assess", "assessment_below_threshold")
         assert "stays below 0.85" in row.message
         run = row.runs.get(stage="assess")
-        evidence = load(Body, str(run.output_id))
+        evidence = load_value(Body, str(run.output_id))
         asked = [case for case in evidence["cases"] if case["reason"] != UNREAD]
         assert {case["verdict"] for case in asked} == {"fail"}
         assert (evidence["score"] < 0.5, evidence["kept"]) == (True, False)

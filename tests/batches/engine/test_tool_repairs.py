@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from synthesis.runtime.method_source import method_source
-from synthesis.scripted.library import shelf
+from synthesis.runtime.method_source import get_method_source
+from synthesis.scripted.library import load_theme
 from tests.batches.real import SHORT, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
-from webapp.batches.command_run import report
+from webapp.batches.command_run import build_report
 from webapp.environments.models import Assessment, Environment
-from webapp.review.queues import failing_tools_queue, refresh_if_old
+from webapp.review.queues import get_or_create_tool_queue, refresh_if_stale
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,10 +26,10 @@ def test_the_repaired_program_is_the_one_that_everything_else_is_made_for(client
         batch = work_off(real_batch(user, [theme_of("plant-nursery")], stages))
     environment = Environment.objects.select_related("current").get()
     assert environment.current is not None
-    method = method_source(environment.current.source, environment.current.class_name, "restock_plant").text
-    assert method.rstrip() == shelf("plant-nursery").fragments.methods["restock_plant"].rstrip()
+    method = get_method_source(environment.current.source, environment.current.class_name, "restock_plant").text
+    assert method.rstrip() == load_theme("plant-nursery").fragments.methods["restock_plant"].rstrip()
     assert item(batch, "plant-nursery/scenario-0").state == "kept", "made for the program as it was repaired"
-    found = report(batch)
+    found = build_report(batch)
     assert (found["tools_repaired"], found["tools_removed"]) == (1, 0)
     row = Assessment.objects.get()
     assert row.first_score is not None
@@ -45,6 +45,6 @@ def test_a_bundled_theme_leaves_a_failing_tool_in_the_queue() -> None:
     stages = SHORT.model_copy(update={"assessment_calls": 40, "teacher_runs": 0})
     with real_pipeline(HostileModel([])):
         work_off(real_batch(person("operator"), [theme_of("radio-rundown")], stages))
-    queue, _ = failing_tools_queue()
-    refresh_if_old(queue)
+    queue, _ = get_or_create_tool_queue()
+    refresh_if_stale(queue)
     assert list(queue.items.values_list("tool__name", flat=True)) == ["mark_ready"]

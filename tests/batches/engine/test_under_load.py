@@ -29,7 +29,7 @@ from webapp.batches.models import Batch, BatchItem, BatchLane, BatchProduct, LLM
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import EndpointChanges, delete_endpoint, save_endpoint
 from webapp.jobs import services as jobs
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 from webapp.jobs.models import Job, JobState
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -50,7 +50,7 @@ def workers(count: int = LANES) -> Iterator[None]:
         while not ending.wait(0.02):
             waiting = Job.objects.filter(kind="run_batch", state=JobState.QUEUED).order_by("id").first()
             if waiting is not None:
-                run(waiting.pk)
+                run_job(waiting.pk)
             connection.close()
 
     threads = [threading.Thread(target=work) for _ in range(count)]
@@ -238,7 +238,7 @@ def test_a_changed_key_is_used_without_a_pause() -> None:
 def test_a_batch_goes_on_without_its_owner_who_may_do_nothing_any_more() -> None:
     """It is the installation's work; operators can stop it. The owner's role counts at each button."""
     owner, admin = person("annotator"), person("admin", "boss")
-    services.set_limits(admin, cap=100.0, themes=10)
+    services.set_launch_limit(admin, cap=100.0, themes=10)
     with llm_server(functools.partial(slow, 0.1)) as server, workers():
         endpoint_at(server.url, max_concurrency=64, timeout_s=5, prices={"scripted-1": Price(prompt=1, completion=1)})
         batch = begin(owner, server, at_once=4)
@@ -255,20 +255,20 @@ def test_a_batch_goes_on_without_its_owner_who_may_do_nothing_any_more() -> None
         at_rest(batch)
         require_whole(batch, server)
     assert batch.created_by == owner
-    assert jobs.reap() == 0
+    assert jobs.reap_jobs() == 0
 
 
 def test_a_job_that_a_person_stops_pauses_the_batch_whether_it_waits_or_runs() -> None:
     user = person("operator")
     with llm_server(functools.partial(slow, 0.1)) as server:
         batch = begin(user, server, lanes=1)
-        jobs.cancel(Job.objects.get().pk, user)
+        jobs.cancel_job(Job.objects.get().pk, user)
         batch.refresh_from_db()
         assert (batch.state, batch.note) == ("paused", "Its job was stopped. Resume it to go on.")
         services.resume_batch(user, batch.pk)
         with workers():
             asked(server, 5)
-            jobs.cancel(Job.objects.get(state="running").pk, user)
+            jobs.cancel_job(Job.objects.get(state="running").pk, user)
             wait_for(reached(batch, "paused"), what="the pause")
             at_rest(batch)
             batch.refresh_from_db()

@@ -49,7 +49,7 @@ def test_a_teacher_attempts_what_cannot_be_done_and_earns_by_the_right_outcome()
 def test_a_task_of_which_nothing_can_be_withheld_says_why_and_counts_no_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("synthesis.tasks.withheld_teacher.withheld_variants", lambda sandbox, subject: iter(()))
+    monkeypatch.setattr("synthesis.tasks.withheld_teacher.iter_withheld_variants", lambda sandbox, subject: iter(()))
     stages = SHORT.model_copy(update={"teacher_runs": 0, "withheld_runs": 1})
     with real_pipeline(HostileModel([])):
         batch = work_off(real_batch(person("operator"), [theme_of("badge-desk")], stages))

@@ -15,10 +15,10 @@ from tests.batches.real import HostileModel, item, real_batch, real_pipeline, th
 from tests.batches.support import work_off
 from tests.fixtures.api import BASE, Program, problem, program
 from tests.rollouts_web.support import person
-from webapp.batches.engine.theme_source import of_rows
+from webapp.batches.engine.theme_source import build_theme_specs
 from webapp.batches.models import Batch
 from webapp.environments.models import Tool
-from webapp.jobs.jobs import run
+from webapp.jobs.jobs import run_job
 from webapp.jobs.models import Job
 from webapp.taxonomy.models import Theme
 
@@ -42,7 +42,7 @@ def upload(content: bytes) -> Job:
     assert answer.status_code in (200, 302), answer.content[:500]
     job = Job.objects.order_by("-id").first()
     assert job is not None, answer.content.decode()[-3_000:]
-    run(job.pk)
+    run_job(job.pk)
     job.refresh_from_db()
     return job
 
@@ -79,7 +79,7 @@ def test_a_server_whose_tools_have_impossible_names_becomes_an_environment() -> 
     assert [one["place"].partition(".")[0] for one in failed] == ["line 2", "line 3", "line 4", "line 5"]
     assert all(0 < len(one["reason"]) < 300 for one in failed)
     (row,) = Theme.objects.all()
-    specs = of_rows([row.pk])
+    specs = build_theme_specs([row.pk])
     assert specs[0].theme is not None
     # The provider knows the theme by its key alone; all that the server says goes into the prompts.
     draft = theme_of("badge-desk__served", tools=specs[0].theme.tools)

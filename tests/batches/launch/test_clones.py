@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from synthesis.pipeline import ENVSCALER
-from synthesis.scripted import themes as bundled_themes
+from synthesis.scripted import list_bundled_themes as bundled_themes
 from tests.batches.launch.launch_form import filled, signed
 from tests.batches.table import theme
 from tests.fixtures import pages_seed
@@ -16,7 +16,7 @@ from tests.fixtures.api import problem, program
 from tests.fixtures.markup import flat, words
 from webapp.batches.launch import clone_views
 from webapp.batches.models import Batch
-from webapp.batches.services import create_batch, of_theme
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import BatchSettings
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,7 +30,9 @@ def researcher() -> Client:
 
 def make_origin(count: int = 0) -> Batch:
     drafts = [theme(f"theme-{number}") for number in range(count)] or bundled_themes()
-    return create_batch(None, "First", [of_theme(one) for one in drafts], BatchSettings(), ENVSCALER, start=False)
+    return create_batch(
+        None, "First", [build_theme_spec(one) for one in drafts], BatchSettings(), ENVSCALER, start=False
+    )
 
 
 def paths(batch: Batch) -> list[str]:

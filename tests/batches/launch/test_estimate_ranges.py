@@ -12,14 +12,14 @@ import pytest
 
 from synthesis.llm.cost import Price
 from synthesis.pipeline import ENVSCALER
-from synthesis.scripted import themes
+from synthesis.scripted import list_bundled_themes
 from synthesis.stages import StageSettings
 from tests.batches.launch.recorded_figures import FIGURES, keep, recorded, total
 from tests.batches.support import settings_at
 from tests.batches.table import theme
-from webapp.batches.launch.estimate import Estimate, estimate
+from webapp.batches.launch.estimate import Estimate, build_estimate
 from webapp.batches.models import Batch, LLMCall
-from webapp.batches.services import of_theme
+from webapp.batches.services import build_theme_spec
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +29,9 @@ CHARACTERS_A_TOKEN = 4
 
 
 def estimated(keys: set[str]) -> Estimate:
-    return estimate([of_theme(known) for known in themes() if known.key in keys], SETTINGS, ENVSCALER)
+    return build_estimate(
+        [build_theme_spec(known) for known in list_bundled_themes() if known.key in keys], SETTINGS, ENVSCALER
+    )
 
 
 def require_held(told: Estimate, real: dict[str, int]) -> None:
@@ -72,7 +74,7 @@ def test_cost_and_time_are_ranges_of_the_same_calls() -> None:
     items = recorded()
     batch = keep(items, SETTINGS, model, seconds=2.0)
     settings = settings_at("http://127.0.0.1:9/v1", stages=SETTINGS.stages, prices={model: price})
-    told = estimate([of_theme(known) for known in themes()], settings, ENVSCALER)
+    told = build_estimate([build_theme_spec(known) for known in list_bundled_themes()], settings, ENVSCALER)
     real = total(items)
     assert told.cost is not None
     assert told.cost.low <= (real["prompt_tokens"] + 2 * real["completion_tokens"]) / 1e6 <= told.cost.high
@@ -95,7 +97,7 @@ def test_a_batch_with_a_capable_model_lay_inside(real_data: Path) -> None:
     }
     stages = StageSettings(scenarios=1, tasks=2, solver_runs=1, assessment_calls=14, test_states=2)
     settings = settings_at("http://127.0.0.1:9/v1", stages=stages)
-    require_held(estimate([of_theme(theme("seed-library"))], settings, ENVSCALER), real)
+    require_held(build_estimate([build_theme_spec(theme("seed-library"))], settings, ENVSCALER), real)
 
 
 def _tokens(value: Any) -> int:

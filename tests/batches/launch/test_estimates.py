@@ -7,15 +7,15 @@ import pytest
 from synthesis.formats.records import ThemeRecord, ToolSpec
 from synthesis.pipeline import ENVSCALER
 from synthesis.stages import StageSettings
-from synthesis.themes.specifications import from_specification
+from synthesis.themes.specifications import build_specified_theme
 from tests.batches.support import settings_at
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
 from webapp.batches.launch.assumed_usage import PATIENCE, WORDS
 from webapp.batches.launch.bounds import Bounds
-from webapp.batches.launch.estimate import Estimate, EstimateLine, estimate
+from webapp.batches.launch.estimate import Estimate, EstimateLine, build_estimate
 from webapp.batches.models import Batch, BatchLane, Body, LLMCall
-from webapp.batches.services import create_batch, of_theme
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -56,7 +56,7 @@ def plan_line(settings: BatchSettings) -> EstimateLine:
 
 
 def dry(settings: BatchSettings, themes: int) -> Estimate:
-    return estimate([of_theme(theme(f"theme-{number}")) for number in range(themes)], settings, ENVSCALER)
+    return build_estimate([build_theme_spec(theme(f"theme-{number}")) for number in range(themes)], settings, ENVSCALER)
 
 
 def test_the_offline_provider_does_not_say_how_long_a_model_takes_and_writes() -> None:
@@ -106,9 +106,9 @@ def test_a_tester_that_picks_its_call_is_estimated_as_its_own_kind_of_call() -> 
 
 def test_a_set_of_tools_is_named_first_and_only_that() -> None:
     document = ThemeRecord(key="a", name="a", tools=(ToolSpec(name="find_pots"),))
-    drafts = [from_specification(record, "documents") for record in (document, document.model_copy(
+    drafts = [build_specified_theme(record, "documents") for record in (document, document.model_copy(
         update={"description": "A shelf of pots."}))]  # fmt: skip
-    told = estimate([of_theme(draft) for draft in drafts], settings_at(URL), ENVSCALER)
+    told = build_estimate([build_theme_spec(draft) for draft in drafts], settings_at(URL), ENVSCALER)
     (line,) = (line for line in told.lines if line.stage == "invert_tools")
     assert (line.calls.low, line.calls.high) == (1, 2)
     assert "invert_tools" not in {line.stage for line in dry(settings_at(URL), 1).lines}
@@ -116,5 +116,5 @@ def test_a_set_of_tools_is_named_first_and_only_that() -> None:
 
 def test_there_are_no_more_lanes_than_an_endpoint_takes_requests() -> None:
     endpoint_at(URL, max_concurrency=3)
-    batch = create_batch(None, "Many lanes", [of_theme(theme("one"))], settings_at(URL, lanes=8), TABLE)
+    batch = create_batch(None, "Many lanes", [build_theme_spec(theme("one"))], settings_at(URL, lanes=8), TABLE)
     assert BatchLane.objects.filter(batch=batch).count() == 3

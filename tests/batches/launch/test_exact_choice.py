@@ -15,7 +15,7 @@ from tests.fixtures.markup import markup
 from webapp.batches.models import Batch
 from webapp.environments.models import Environment
 from webapp.taxonomy.models import Theme
-from webapp.taxonomy.theme_services import save_typed
+from webapp.taxonomy.theme_services import save_typed_theme
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HTMX = {"HX-Request": "true"}
@@ -29,7 +29,7 @@ def researcher() -> Client:
 @pytest.fixture
 def themes() -> list[Theme]:
     for name in ("Box desk", "Ship desk", "Box desk of ships <b>"):
-        save_typed(None, name, DESK, "Trade")
+        save_typed_theme(None, name, DESK, "Trade")
     return list(Theme.objects.order_by("pk"))
 
 

@@ -11,18 +11,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from synthesis.pipeline import ENVSCALER
-from synthesis.scripted import themes as bundled_themes
+from synthesis.scripted import list_bundled_themes as bundled_themes
 from tests.batches.launch.launch_form import DESK, NEW, filled, signed, start
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
 from tests.fixtures.markup import markup
 from webapp.accounts.models import AuditEntry
 from webapp.batches.models import Batch, BatchState, LaunchLimit
-from webapp.batches.services import create_batch, of_theme
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import BatchSettings
 from webapp.environments.models import Environment
 from webapp.taxonomy.models import Node
-from webapp.taxonomy.theme_services import save_typed
+from webapp.taxonomy.theme_services import save_typed_theme
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -84,7 +84,7 @@ def test_annotators_launch_within_what_operators_set() -> None:
 
 
 def test_viewers_see_batches_and_no_way_to_launch_one() -> None:
-    create_batch(None, "Seen", [of_theme(bundled_themes()[0])], BatchSettings(), ENVSCALER, start=False)
+    create_batch(None, "Seen", [build_theme_spec(bundled_themes()[0])], BatchSettings(), ENVSCALER, start=False)
     viewer = signed("viewer")
     page = markup(viewer.get("/batches/"))
     assert "Seen" in page
@@ -97,7 +97,7 @@ def test_viewers_see_batches_and_no_way_to_launch_one() -> None:
 def test_other_pages_lead_here_with_their_filter(researcher: Client) -> None:
     pages_seed.environment("Front desk", category="Health")
     pages_seed.environment("Back desk", key="back")
-    save_typed(None, "Ship desk", DESK, "Trade")
+    save_typed_theme(None, "Ship desk", DESK, "Trade")
     node = Node.objects.get(name="Trade", level=1)
     wanted = {
         "/environments/?q=desk&category=Health": ("use_environments", "<b>1</b> environment fits: "),
@@ -162,7 +162,7 @@ def test_the_api_chooses_as_the_page_does() -> None:
     pages_seed.environment("Front desk", category="Health")
     pages_seed.environment("Back desk", key="back", category="Trade")
     for name in ("Box desk", "Ship desk"):
-        save_typed(None, name, DESK, "Trade")
+        save_typed_theme(None, name, DESK, "Trade")
     body = {
         "bundled": KEYS[:1],
         "themes": {"q": "desk", "limit": 1},

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from synthesis.scripted import themes as bundled_themes
+from synthesis.scripted import list_bundled_themes as bundled_themes
 from tests.batches.launch.launch_form import DESK, NEW, filled, filled_of, only, signed, start
 from tests.fixtures import pages_seed
 from tests.fixtures.markup import markup, words
@@ -26,7 +26,7 @@ from webapp.batches.spec import LOCAL, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.models import RoleModel
 from webapp.jobs.models import Job
 from webapp.taxonomy.models import Node
-from webapp.taxonomy.theme_services import save_typed
+from webapp.taxonomy.theme_services import save_typed_theme
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -128,7 +128,7 @@ def test_every_way_to_choose_adds_up_and_equal_ones_are_one(researcher: Client) 
     pages_seed.environment("Back desk", key="back", category="Trade")
     pages_seed.environment("Warehouse", key="ware", category="Health")
     for name in ("Box desk", "Ship desk", "Harbour"):
-        save_typed(None, name, DESK, "Trade")
+        save_typed_theme(None, name, DESK, "Trade")
     node = Node.objects.get(name="Trade", level=1)
     lines = ["Cancel the order of Mrs Ito.", "short", "Cancel the order of Mrs Ito.", "Book a room for two nights."]
     fields = filled(researcher) | {
@@ -158,7 +158,7 @@ def test_every_way_to_choose_adds_up_and_equal_ones_are_one(researcher: Client) 
 
 def test_filters_say_how_many_fit_while_they_are_typed(researcher: Client) -> None:
     for number in range(3):
-        save_typed(None, f"Desk {number}", DESK, "Trade")
+        save_typed_theme(None, f"Desk {number}", DESK, "Trade")
     found = markup(researcher.get("/batches/new/matching/?what=themes&themes_text=desk&themes_most=2"))
     assert words(found) == "3 themes fit; the newest 2 of them: Desk 2, Desk 1, Desk 0"
     hostile = f"/batches/new/matching/?what=themes&themes_node={'9' * 40}&themes_most=-4&themes_text=%00zzz"
@@ -235,7 +235,7 @@ def test_a_task_set_is_read_by_another_process(monkeypatch: pytest.MonkeyPatch) 
     """One that is packed however small it is, since nobody knows how much comes out of it."""
     monkeypatch.setattr(task_files, "READ", "tests.formats.greedy:task_lines")
     for content in (b"x" * 70_000, gzip.compress(b"x")):
-        (told,) = task_files.tasks_of(task_files.TaskFile("asked.txt", content))
+        (told,) = task_files.read_task_lines(task_files.TaskFile("asked.txt", content))
         assert (told.text, told.place == str(os.getpid())) == ("asked.txt", False)
 
 

@@ -15,8 +15,15 @@ from tests.fixtures.api import program
 from tests.fixtures.markup import markup, words
 from tests.rollouts_web.support import person
 from webapp.batches.models import Batch
-from webapp.batches.presets import AS_PUBLISHED, OURS, PUBLISHED, find_departures, list_differing, list_values
-from webapp.batches.schemas import settings_of
+from webapp.batches.presets import (
+    AS_PUBLISHED,
+    OURS,
+    PUBLISHED,
+    find_departures,
+    list_differing_choices,
+    list_preset_values,
+)
+from webapp.batches.schemas import build_settings
 from webapp.batches.setting_labels import STAGE_SETTINGS
 from webapp.batches.spec import BatchSettings
 
@@ -49,13 +56,13 @@ def researcher() -> Client:
 
 
 def test_the_preset_has_what_the_paper_says_and_a_place_for_each() -> None:
-    values = list_values(AS_PUBLISHED)
+    values = list_preset_values(AS_PUBLISHED)
     assert {name: values[name] for name in PAPER} == PAPER
     assert all(re.match(r"ES [\dAB]|released code", choice.place) for choice in PUBLISHED)
     assert {choice.name for choice in PUBLISHED} <= {setting.name for setting in STAGE_SETTINGS}, "the form has all"
-    assert list_values(OURS) == {name: getattr(StageSettings(), name) for name in values}
-    assert len(list_differing()) == 12
-    settings = settings_of({"preset": AS_PUBLISHED})
+    assert list_preset_values(OURS) == {name: getattr(StageSettings(), name) for name in values}
+    assert len(list_differing_choices()) == 12
+    settings = build_settings({"preset": AS_PUBLISHED})
     assert StageSettings.model_validate(settings.stages) == StageSettings(**values)
     assert not find_departures(settings.preset, settings.stages)
 
@@ -117,8 +124,8 @@ def test_the_api_lists_presets_and_takes_one(researcher: Client) -> None:
     caller = program(person("operator", "op9"), "read", "synthesise")
     listed = caller.get("/batches/presets").json()
     assert [preset["name"] for preset in listed["presets"]] == [OURS, AS_PUBLISHED]
-    assert {choice["name"]: choice["published"] for choice in listed["choices"]} == list_values(AS_PUBLISHED)
-    assert {choice["name"]: choice["ours"] for choice in listed["choices"]} == list_values(OURS)
+    assert {choice["name"]: choice["published"] for choice in listed["choices"]} == list_preset_values(AS_PUBLISHED)
+    assert {choice["name"]: choice["ours"] for choice in listed["choices"]} == list_preset_values(OURS)
     assert all(choice["place"] for choice in listed["choices"])
     body = {"bundled": ["bike-share"], "settings": {"preset": AS_PUBLISHED, "stages": {"frames": True}}, "start": False}
     made = caller.post("/batches", body).json()
@@ -131,7 +138,7 @@ def test_the_api_lists_presets_and_takes_one(researcher: Client) -> None:
     assert refused.status_code == 422
     assert "take one of ours, as-published" in refused.text
     with pytest.raises(InputError, match="is no preset"):
-        settings_of({"preset": ["as-published"]})
+        build_settings({"preset": ["as-published"]})
 
 
 def test_a_batch_of_before_presets_is_ours(researcher: Client) -> None:

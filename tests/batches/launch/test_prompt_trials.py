@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from synthesis.errors import InputError
-from synthesis.prompts import prompt
-from synthesis.prompts.trial import MOST_CHARS, checked_trials, standing_prompt, tried, trying
+from synthesis.prompts import get_prompt
+from synthesis.prompts.trial import MOST_CHARS, build_trial_prompt, check_trials, get_triable_prompt, use_trial_prompts
 from tests.batches.launch.launch_form import filled, signed, start
 from tests.batches.real import APART, SHORT, HostileModel, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
@@ -23,24 +23,24 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def changed() -> str:
-    return f"{standing_prompt(NAME).text}\n\n{HOSTILE}"
+    return f"{get_triable_prompt(NAME).text}\n\n{HOSTILE}"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         (NAME, "Write down the plan, please, as you like it.", "without {{"),
-        (NAME, standing_prompt(NAME).text + " {{secret}}", "with {{secret}}, which nobody fills in"),
+        (NAME, get_triable_prompt(NAME).text + " {{secret}}", "with {{secret}}, which nobody fills in"),
         (NAME, "   ", "next to nothing"),
-        (NAME, standing_prompt(NAME).text + "x" * MOST_CHARS, "Shorten it"),
-        (NAME, standing_prompt(NAME).text + "\ud800", "a sign that is no text"),
+        (NAME, get_triable_prompt(NAME).text + "x" * MOST_CHARS, "Shorten it"),
+        (NAME, get_triable_prompt(NAME).text + "\ud800", "a sign that is no text"),
         ("reply/../../../settings", "a text that is long enough", "There is no prompt"),
     ],
     ids=["no place", "a place of its own", "empty", "long", "half a character", "another file"],
 )
 def test_a_text_that_could_not_be_used_is_refused_with_what_to_change(name: str, text: str, said: str) -> None:
     with pytest.raises(InputError) as refused:
-        checked_trials({name: text})
+        check_trials({name: text})
     assert said in str(refused.value)
 
 
@@ -58,16 +58,16 @@ def test_a_batch_asks_with_its_own_text_and_others_with_the_standing_one(client:
     assert model.asked
     assert not [call for call in model.asked if HOSTILE in str(call.messages)], "in that batch alone"
     made = StageRun.objects.filter(item__batch=batch).values_list("used", flat=True)
-    assert tried(NAME, changed()).sha256 in [used.get("prompts", {}).get(NAME) for used in made], (
+    assert build_trial_prompt(NAME, changed()).sha256 in [used.get("prompts", {}).get(NAME) for used in made], (
         "and is what the stage is known by"
     )
     page = client.get(f"/batches/{batch.pk}/?tab=settings").content.decode()
     assert "What this batch changed in the prompt" in page
     assert HOSTILE not in page
     assert "Think of what people lose. &lt;img" in page
-    with trying({NAME: changed()}):
-        assert prompt("skeleton", "plan_state").text == changed()
-    assert prompt("skeleton", "plan_state") == standing_prompt(NAME)
+    with use_trial_prompts({NAME: changed()}):
+        assert get_prompt("skeleton", "plan_state").text == changed()
+    assert get_prompt("skeleton", "plan_state") == get_triable_prompt(NAME)
 
 
 def test_a_prompt_is_edited_in_the_form_of_a_new_batch_and_goes_along_with_its_clone() -> None:

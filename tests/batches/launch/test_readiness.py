@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.test import Client
 
-from synthesis.scripted import themes as bundled_themes
+from synthesis.scripted import list_bundled_themes as bundled_themes
 from tests.batches.launch.launch_form import DESK, NEW, filled, signed, start
 from tests.fixtures import pages_seed
 from tests.fixtures.api import program
@@ -20,7 +20,7 @@ from webapp.batches.models import Batch
 from webapp.batches.spec import ROLES
 from webapp.endpoints.models import RoleModel
 from webapp.taxonomy.models import Node, Theme
-from webapp.taxonomy.theme_services import save_typed
+from webapp.taxonomy.theme_services import save_typed_theme
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HTMX = {"HX-Request": "true"}
@@ -36,7 +36,7 @@ def researcher() -> Client:
 @pytest.fixture
 def themes() -> list[Theme]:
     for number in range(20):
-        save_typed(None, f"Desk {number}", DESK, "Trade")
+        save_typed_theme(None, f"Desk {number}", DESK, "Trade")
     return list(Theme.objects.order_by("pk"))
 
 

@@ -6,18 +6,18 @@ import pytest
 from django.test import Client
 
 from synthesis.pipeline import AUTOFORGE, ENVSCALER, PIPELINES
-from synthesis.scripted import themes
+from synthesis.scripted import list_bundled_themes
 from synthesis.stages import StageSettings
+from synthesis.variant_settings import VARIANT_TITLES
 from tests.batches.launch.launch_form import NEW, filled, only, signed, start
 from tests.batches.support import settings_at
 from tests.batches.table import theme
 from tests.fixtures.api import program
 from tests.fixtures.markup import flat, words
 from tests.rollouts_web.support import person
-from webapp.batches.launch.estimate import Estimate, estimate
+from webapp.batches.launch.estimate import Estimate, build_estimate
 from webapp.batches.models import Batch
-from webapp.batches.services import create_batch, of_theme
-from webapp.batches.setting_labels import VARIANT_TITLES
+from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import BatchSettings
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -48,15 +48,20 @@ def test_a_form_chooses_it_with_its_numbers_and_says_which_are_wrong(researcher:
     start(researcher, only(researcher) | programmed)
     runs = Batch.objects.get(variant="programmatic").settings["stages"]["programmatic"]["consistency_runs"]
     assert runs == 9
+    walked = chosen | {"variant": "walk", "walk.weak_factor": "2.5", "walk.consistency_rule": "each_other"}
+    start(researcher, only(researcher) | walked)
+    numbers = Batch.objects.get(variant="walk").settings["stages"]["walk"]
+    assert (numbers["weak_factor"], numbers["consistency_rule"], numbers["hidden"]) == (2.5, "each_other", True)
     wrong = start(researcher, only(researcher) | chosen | {"graph.walks": "0"})
     assert wrong.status_code == 422
     assert "It must be greater than or equal to 1" in words(flat(wrong))
-    assert Batch.objects.count() == 2
+    assert Batch.objects.count() == 3
 
 
 def test_the_offline_provider_plays_it_for_the_themes_that_have_requests(researcher: Client) -> None:
-    assert {draft.key for draft in themes("autoforge")} == {"archive-boxes", "bike-share"}
-    assert {draft.key for draft in themes("programmatic")} == {"climbing-gym", "plant-nursery"}
+    assert {draft.key for draft in list_bundled_themes("autoforge")} == {"archive-boxes", "bike-share"}
+    assert {draft.key for draft in list_bundled_themes("programmatic")} == {"climbing-gym", "plant-nursery"}
+    assert {draft.key for draft in list_bundled_themes("walk")} == {"badge-desk", "radio-rundown"}
     asked = filled(researcher) | {"bundled": ["bike-share", "badge-desk"], "variant": "autoforge"}
     part = words(flat(researcher.post(f"{NEW}readiness/", asked, headers={"HX-Request": "true"})))
     assert "1 of 2 items will be refused" in part
@@ -66,7 +71,7 @@ def test_the_offline_provider_plays_it_for_the_themes_that_have_requests(researc
 def estimated(variant: str, scenarios: int = 2) -> Estimate:
     stages = StageSettings(scenarios=scenarios, tasks=3)
     settings = settings_at("http://127.0.0.1:9/v1", stages=stages, variant=variant)
-    return estimate([of_theme(theme("one"))], settings, settings.pipeline)
+    return build_estimate([build_theme_spec(theme("one"))], settings, settings.pipeline)
 
 
 def test_an_estimate_counts_what_its_stages_ask_for() -> None:
@@ -84,13 +89,19 @@ def test_an_estimate_counts_what_its_stages_ask_for() -> None:
     asked = {line.stage for line in programmed.lines}
     assert {"initial_state", "query", "solution", "verification", "solve"} <= asked
     assert not {"checklist", "check_function", "instruction", "tool_edges"} & asked
+    walked = estimated("walk")
+    assert (walked.items["scenario"], walked.items["task"]) == (2, 6)
+    asked = {line.stage for line in walked.lines}
+    assert {"tool_edges", "weak_edges", "initial_state", "review_walk", "final_query", "rubric", "judge_end"} <= asked
+    assert not {"checklist", "instruction", "prune_merge", "query"} & asked
+    assert "weak_edges" not in {line.stage for line in estimated("walk", scenarios=0).lines}
 
 
 def test_lists_and_the_api_tell_and_filter_by_it(researcher: Client) -> None:
     user = person("operator")
     for variant in ("envscaler", "autoforge"):
         settings = BatchSettings(variant=variant)
-        create_batch(user, f"By {variant}", [of_theme(theme("one"))], settings, settings.pipeline, start=False)
+        create_batch(user, f"By {variant}", [build_theme_spec(theme("one"))], settings, settings.pipeline, start=False)
     page = flat(researcher.get("/batches/?variant=autoforge"))
     assert "By autoforge" in page
     assert "By envscaler" not in page

@@ -20,7 +20,7 @@ from webapp.accounts.models import AuditEntry
 from webapp.batches import services
 from webapp.batches.models import Batch, BatchItem, BatchStageCount
 from webapp.batches.pages import progress
-from webapp.batches.pages.time_left import TimeLeft, time_left
+from webapp.batches.pages.time_left import TimeLeft, estimate_time_left
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ACTS = ("start", "pause", "resume", "cancel", "retry", "take-up", "raise")
@@ -172,20 +172,20 @@ def test_time_left_takes_a_stage_that_nothing_was_through_from_earlier_batches()
     lines = [progress.StageLine(name, kept=2, seconds=4.0) for name in (*names, "save")]
     open_task = {("task", "audit"): {"waiting": 1, "running": 1}}
     # audit and save of the task, then rollout, filter and save of its trajectory: 2 s each
-    assert time_left(batch, lines, open_task, TABLE, settings) == TimeLeft(2 * 5 * 2.0)
+    assert estimate_time_left(batch, lines, open_task, TABLE, settings) == TimeLeft(2 * 5 * 2.0)
     open_theme = {("theme", "assess"): {"waiting": 1}}
     tasks = 3 * (3 + 3)
-    assert time_left(batch, lines, open_theme, TABLE, settings) == TimeLeft((2 + 2 * (2 + tasks)) * 2.0)
+    assert estimate_time_left(batch, lines, open_theme, TABLE, settings) == TimeLeft((2 + 2 * (2 + tasks)) * 2.0)
     seen = [line for line in lines if line.name != "filter"] + [progress.StageLine("filter")]
     without = (2 + 2 * (2 + 3 * (3 + 2))) * 2.0
-    assert time_left(batch, seen, open_theme, TABLE, settings) == TimeLeft(without, unseen=("filter",))
+    assert estimate_time_left(batch, seen, open_theme, TABLE, settings) == TimeLeft(without, unseen=("filter",))
     BatchStageCount.objects.create(batch=earlier, stage="filter", state="kept", count=4, seconds=12.0)
-    assert time_left(batch, seen, open_theme, TABLE, settings) == TimeLeft(without + 2 * 3 * 3.0, earlier=True)
-    assert time_left(batch, lines, {}, TABLE, settings) == TimeLeft(0.0)
+    assert estimate_time_left(batch, seen, open_theme, TABLE, settings) == TimeLeft(without + 2 * 3 * 3.0, earlier=True)
+    assert estimate_time_left(batch, lines, {}, TABLE, settings) == TimeLeft(0.0)
 
 
 def test_a_draft_is_started_by_its_page_and_says_that_nothing_is_spent() -> None:
-    specs = [services.of_theme(theme("one"))]
+    specs = [services.build_theme_spec(theme("one"))]
     settings = settings_at("http://127.0.0.1:9/v1")
     batch = services.create_batch(user("operator", "op"), "Later", specs, settings, TABLE, start=False)
     assert "nothing is asked and nothing is spent" in page(client(), "batch", batch.pk)

@@ -59,8 +59,8 @@ def mixed() -> Batch:
 
 def _mixed() -> Batch:
     names = ["good", "fine", "drop-1", "drop-2", "malformed-1", "faulty", "poor"]
-    specs = [services.of_theme(theme(name)) for name in names]
-    specs.append(services.of_theme(theme("twin", "All about good.")))
+    specs = [services.build_theme_spec(theme(name)) for name in names]
+    specs.append(services.build_theme_spec(theme("twin", "All about good.")))
     with llm_server(answer) as server:
         batch = services.create_batch(user("operator", "op"), "Mixed", specs, settings_at(server.url), TABLE)
         return work_off(batch)

@@ -24,10 +24,10 @@ from tests.fixtures.markup import flat, words
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
-from webapp.batches.engine.shifts import extend_shift, sum_intervals, worked_seconds
-from webapp.batches.engine.stage_runs import EndedStage, note_used
+from webapp.batches.engine.shifts import count_worked_seconds, extend_shift, sum_intervals
+from webapp.batches.engine.stage_runs import EndedStage, count_interrupted_usage
 from webapp.batches.models import Batch, BatchItem, BatchShift, BatchState, ItemState, LLMCall, StageState
-from webapp.batches.pages.underway import read_use
+from webapp.batches.pages.underway import read_current_usage
 from webapp.jobs.claims import JobClaim
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -124,10 +124,10 @@ def test_what_a_broken_off_stage_used_is_counted_once(operator: User) -> None:
     BatchItem.objects.filter(pk=item.pk).update(
         state=ItemState.RUNNING, stage="assess", job=lane.job, claim=lane.job.attempt, updated_at=item.created_at
     )
-    assert [use.stage for use in read_use([item.pk])] == ["assess"]
+    assert [use.stage for use in read_current_usage([item.pk])] == ["assess"]
     broken = EndedStage("assess", StageState.KEPT, usage=Usage(requests=4), cost=1.0)
-    note_used(JobClaim(lane.job_id, lane.job.attempt), item.pk, broken)
-    assert read_use([item.pk]) == []
+    count_interrupted_usage(JobClaim(lane.job_id, lane.job.attempt), item.pk, broken)
+    assert read_current_usage([item.pk]) == []
 
 
 def test_a_call_whose_worker_has_ended_has_no_age(operator: User, who: Client) -> None:
@@ -143,7 +143,7 @@ def test_a_call_whose_worker_has_ended_has_no_age(operator: User, who: Client) -
 def test_time_between_an_end_and_a_retry_is_not_work(operator: User, who: Client) -> None:
     with llm_server(answer) as server:
         batch = work_off(make_batch(operator, settings_at(server.url), ["one", "poor-1"]))
-        first = worked_seconds(batch)
+        first = count_worked_seconds(batch)
         assert first is not None
         hours = timedelta(hours=3)  # it all happened three hours ago
         Batch.objects.filter(pk=batch.pk).update(started_at=batch.started_at - hours)
@@ -153,7 +153,7 @@ def test_time_between_an_end_and_a_retry_is_not_work(operator: User, who: Client
         services.retry_items(operator, batch.pk, states=("rejected",))
         batch = work_off(batch)
     assert BatchShift.objects.filter(batch=batch).count() == 2
-    worked = worked_seconds(batch)
+    worked = count_worked_seconds(batch)
     assert worked is not None
     assert first < worked < 600
     told = words(flat(who.get(f"/batches/{batch.pk}/live/")))
@@ -167,11 +167,11 @@ def test_work_of_a_killed_lane_ends_where_it_was_last_seen(operator: User) -> No
     job = other.lanes.get().job
     began = now - timedelta(hours=2)
     BatchShift.objects.create(batch=batch, job=job, attempt=1, began_at=began, seen_at=began + timedelta(minutes=1))
-    assert worked_seconds(batch) == 60
+    assert count_worked_seconds(batch) == 60
     again = BatchShift.objects.create(
         batch=batch, job=job, attempt=2, began_at=now - timedelta(seconds=30), seen_at=now - timedelta(seconds=3)
     )
-    assert 90 <= (worked_seconds(batch) or 0) < 120, "the lane that took over still works"
+    assert 90 <= (count_worked_seconds(batch) or 0) < 120, "the lane that took over still works"
     extend_shift(JobClaim(job.pk, 2))  # whose job nobody holds any more
     seen = again.seen_at
     again.refresh_from_db()

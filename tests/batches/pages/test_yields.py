@@ -20,8 +20,9 @@ from tests.fixtures.llm import llm_server
 from tests.rollouts_web.support import person
 from webapp.batches.models import Batch, BatchYield, LLMCall, StageRun
 from webapp.batches.yields import services
-from webapp.batches.yields.comparison import compared, newcombe
-from webapp.jobs.jobs import run
+from webapp.batches.yields.comparison import bound_share_difference, compare_figures
+from webapp.batches.yields.shared_environments import compare_shared_environments, group_offered_batches
+from webapp.jobs.jobs import run_job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,6 +121,47 @@ def test_two_batches_are_compared_with_intervals() -> None:
     assert "themes" not in seen["figures"]
 
 
+@pytest.mark.slow
+def test_two_variants_are_compared_on_the_environments_that_both_made_tasks_of() -> None:
+    user = person("operator", "op9")
+    with llm_server(answer) as server:
+        first = work_off(make_batch(user, settings_at(server.url), ["good", "fine", "nice"]))
+        more = settings_at(server.url, variant="autoforge", stages=StageSettings(**(SMALL.model_dump() | {"tasks": 2})))
+        second = work_off(make_batch(user, more, ["good", "fine", "poor"]))
+        lone = work_off(make_batch(user, settings_at(server.url), ["elsewhere"]))
+    rejected = second.items.filter(level="task", state="kept").first()
+    assert rejected is not None
+    second.items.filter(pk=rejected.pk).update(state="rejected", reason="too_easy")
+    figures, others = (services.store_yield(batch).figures for batch in (first, second))
+    shared = compare_shared_environments(first, second, figures, others)
+    assert shared is not None
+    assert sorted(name for _, name in shared.names) == ["fine", "good"]
+    lines = {line.key: line for line in shared.lines}
+    assert (lines["tasks_an_environment"].first, lines["tasks_an_environment"].second) == (1.0, 1.5)
+    assert lines["tokens_a_task"].first, "what the environment itself took is not in it"
+    assert lines["tokens_a_task"].first < figures["one_task"]["tokens"]
+    assert {row.name: (row.first, row.second) for row in shared.ended} == {
+        "kept": (2, 3), "rejected: too easy": (0, 1),
+    }  # fmt: skip
+    told = " ".join(shared.reservations)
+    assert "1 environment of batch" in told
+    assert "different kinds of verifiers" in told
+    assert "blueprints" in told
+    assert "stage:audit" not in {line.key for line in compare_figures(figures, others)}, (
+        "their audits do something else"
+    )
+    assert compare_shared_environments(first, lone, figures, services.store_yield(lone).figures) is None
+    assert [title for title, _ in group_offered_batches(first, 50)] == [
+        "Another variant on the same environments",
+        "Others",
+    ]
+    text = page(client(), "yield", first.pk, query=f"?with={second.pk}")
+    assert "that both made tasks of" in text
+    seen = program(user, "read", "synthesise").get(f"/batches/{first.pk}/yield?with={second.pk}").json()
+    assert len(seen["shared"]["environments"]) == 2
+    assert "environments" not in seen["figures"]
+
+
 def test_a_large_batch_is_read_by_a_job_and_said_to_be_stale_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "AT_ONCE", 3)
     batch, who = mixed(), client("researcher", "res")
@@ -130,7 +172,7 @@ def test_a_large_batch_is_read_by_a_job_and_said_to_be_stale_afterwards(monkeypa
     assert caller.get(f"/batches/{batch.pk}/yield?with={batch.pk}").status_code == 409
     assert who.post(reverse("batches:read_yield", args=[batch.pk])).status_code == 302
     job = services.start_reading(None, batch)
-    run(job.pk)
+    run_job(job.pk)
     assert "By stage" in page(who, "yield", batch.pk)
     Batch.objects.filter(pk=batch.pk).update(requests=10_000)
     text = page(who, "yield", batch.pk)
@@ -140,20 +182,21 @@ def test_a_large_batch_is_read_by_a_job_and_said_to_be_stale_afterwards(monkeypa
 
 
 def test_the_interval_of_two_shares_is_newcombes() -> None:
-    low, high = newcombe(48, 80, 56, 70)  # his example (a): 56/70 less 48/80
+    low, high = bound_share_difference(48, 80, 56, 70)  # his example (a): 56/70 less 48/80
     assert (round(low, 4), round(high, 4)) == (0.0524, 0.3339)
-    low, high = newcombe(3, 10, 9, 10)
+    low, high = bound_share_difference(3, 10, 9, 10)
     assert (round(low, 4), round(high, 4)) == (0.1705, 0.8090)
 
 
 def test_more_kept_tasks_of_every_theme_are_no_chance() -> None:
     def of(tasks: int) -> dict[str, Any]:
         rows = {f"t{number}": [1, tasks + number % 2, 4, 0, 0, 100, 0, 5] for number in range(12)}
-        return {"stages": [], "themes": rows}
+        return {"stages": [], "themes": rows, "variant": "envscaler"}
 
-    lines = {line.key: line for line in compared(of(1), of(3))}
+    lines = {line.key: line for line in compare_figures(of(1), of(3))}
     assert lines["tasks_a_theme"].sure
     assert not lines["environments_a_theme"].sure
     assert lines["solved"].difference is None
-    alone = compared({"stages": [], "themes": {"t": [1] * 8}}, {"stages": [], "themes": {"t": [1] * 8}})
+    one = {"stages": [], "themes": {"t": [1] * 8}, "variant": "envscaler"}
+    alone = compare_figures(one, one)
     assert all(line.low is None for line in alone)

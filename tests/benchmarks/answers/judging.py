@@ -26,21 +26,21 @@ from synthesis.contracts import AnswerField
 from synthesis.errors import InputError
 from synthesis.formats import answer_form
 from synthesis.formats.answer_form import (
-    answer_text,
-    field_checks,
+    build_field_checks,
     read_expected,
     read_form,
     read_submission,
     read_written_submission,
+    serialize_answer,
 )
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.runtime.child import answer_values
-from synthesis.starter import folders, tasks
+from synthesis.starter import list_folders, read_tasks
 
 CORPUS = Path(__file__).with_name("corpus.jsonl")
 JUDGES = (
-    *("read_submission", "read_written_submission", "find_written_value", "answer_text"),
-    *("compare_spec", "field_checks", "_field_check"),
+    *("read_submission", "read_written_submission", "find_written_value", "serialize_answer"),
+    *("build_compare_spec", "build_field_checks", "_build_field_check"),
 )
 """What judges answers beside the comparison: the functions of `answer_form` that read them and make their checks."""
 
@@ -59,7 +59,7 @@ class Case:
 
 def read_cases(path: Path) -> list[Case]:
     """Return the cases of a file. Raises KeyError for a task that is not bundled, and FormatError."""
-    known = {task.key: task for folder in folders() for task in tasks(folder)}
+    known = {task.key: task for folder in list_folders() for task in read_tasks(folder)}
     found = []
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         row = json.loads(text)
@@ -79,8 +79,8 @@ def read_answer(case: Case) -> str | None:
         return ""
     try:
         if isinstance(case.given, str):
-            return answer_text(read_written_submission(case.form, case.given))
-        return answer_text(read_submission(case.form, case.given))
+            return serialize_answer(read_written_submission(case.form, case.given))
+        return serialize_answer(read_submission(case.form, case.given))
     except InputError:
         return None
 
@@ -89,7 +89,7 @@ def judge_cases(sandbox: Sandbox, cases: Sequence[Case]) -> list[bool]:
     """Return for each case whether it is paid: it fits the form, and each check of the form says so."""
     answers = [read_answer(case) for case in cases]
     ends = [
-        ([check.source for check in field_checks(case.form, case.expected)], {}, answer)
+        ([check.source for check in build_field_checks(case.form, case.expected)], {}, answer)
         for case, answer in zip(cases, answers, strict=True)
         if answer is not None
     ]
@@ -126,7 +126,7 @@ def main() -> None:
     given = parser.parse_args()
     cases = read_cases(given.file)
     chosen = list(dict.fromkeys(case.task for case in cases))[: given.tasks]
-    found = measure_judging(default_sandbox(), [case for case in cases if case.task in chosen])
+    found = measure_judging(get_default_sandbox(), [case for case in cases if case.task in chosen])
     if not given.json:
         for line, task, submitted in found["wrong"]:
             print(f"line {line}: {task}: {json.dumps(submitted, ensure_ascii=False)}")

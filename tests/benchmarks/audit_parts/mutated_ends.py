@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from synthesis.contracts import SOLVED_AT, Frame, State
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import Sandbox, get_default_sandbox
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.check_table import verdict_table
-from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.frame import end_key, outside_changes, unpinned
-from synthesis.verifiers.state_changes import ABSENT, items_of, mapping_of, state_changes
+from synthesis.verifiers.check_table import build_verdict_table
+from synthesis.verifiers.checks import compute_reward, derive_mark
+from synthesis.verifiers.frame import build_end_key, find_outside_changes, unpin_allowance
+from synthesis.verifiers.state_changes import ABSENT, find_state_changes, get_items, get_mapping
 from tests.benchmarks.audits import subjects
 
 MOST_OTHERS = 2
@@ -31,7 +31,7 @@ Steps = tuple[str | int, ...]
 
 def mutated_ends(start: State, end: State) -> Iterator[State]:
     """The end with one place altered that differs from the start, again and again."""
-    for change in state_changes(start, end):
+    for change in find_state_changes(start, end):
         if change.kind == "changed" and change.new != ABSENT:
             values = [change.new]
         elif change.kind == "added":
@@ -57,7 +57,7 @@ def _steps_to(value: Any, wanted: Any, keys: tuple[str, ...], steps: Steps = ())
 
 
 def _leaves(value: Any, path: Steps = ()) -> Iterator[tuple[Steps, Any]]:
-    fields, items = mapping_of(value), items_of(value)
+    fields, items = get_mapping(value), get_items(value)
     if isinstance(value, dict) and fields is not None:
         for key, item in value.items():
             yield from _leaves(item, (*path, key))
@@ -105,18 +105,20 @@ def measure_task(sandbox: Sandbox, subject: Subject) -> tuple[int, int, int, int
     assert end is not None
     ends = list(mutated_ends(start, end))[:MOST_A_TASK]
     answer = subject.reference.answer
-    at_start, *columns = verdict_table(sandbox, subject.checks, start, [(start, ""), *((one, answer) for one in ends)])
-    marks = [mark_of(verdict) for verdict in at_start]
-    where_only = Frame(allowances=tuple(unpinned(item, item.reason) for item in subject.frame.allowances))
-    right = end_key(subject.frame, start, end)
+    at_start, *columns = build_verdict_table(
+        sandbox, subject.checks, start, [(start, ""), *((one, answer) for one in ends)]
+    )
+    marks = [derive_mark(verdict) for verdict in at_start]
+    where_only = Frame(allowances=tuple(unpin_allowance(item, item.reason) for item in subject.frame.allowances))
+    right = build_end_key(subject.frame, start, end)
     paid = loose = declared = 0
     for one, verdicts in zip(ends, columns, strict=True):
-        if reward_of(verdicts, subject.rule, marks).reward < SOLVED_AT:
+        if compute_reward(verdicts, subject.rule, marks).reward < SOLVED_AT:
             continue
-        loose += not outside_changes(where_only, start, one)
-        if not outside_changes(subject.frame, start, one):
+        loose += not find_outside_changes(where_only, start, one)
+        if not find_outside_changes(subject.frame, start, one):
             paid += 1
-            declared += end_key(subject.frame, start, one) == right
+            declared += build_end_key(subject.frame, start, one) == right
     return len(ends), paid, loose, declared
 
 
@@ -126,7 +128,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="the last line of output is one JSON object")
     parser.add_argument("--tasks", type=int, help="so many tasks, evenly taken, instead of all")
     options = parser.parse_args()
-    sandbox = default_sandbox()
+    sandbox = get_default_sandbox()
     chosen = subjects(options.tasks)
     rows = [measure_task(sandbox, subject) for subject in chosen]
     names = ("tried", "paid", "paid_where_only", "declared")

@@ -17,18 +17,18 @@ import psycopg
 from django.db import Error, close_old_connections, connection, connections, transaction
 
 from synthesis.pipeline import ENVSCALER
-from synthesis.scripted import themes
+from synthesis.scripted import list_bundled_themes
 from tests.batches.engine import by_hand
 from tests.fixtures.api import token_of
 from tests.rollouts_web.support import endpoint_at, make_task
 from tests.workers.training_support import SFT, datasets, series
 from webapp.accounts.models import Role, User
 from webapp.batches.models import Batch, BatchState
-from webapp.batches.services import create_batch, of_theme, resume_batch
+from webapp.batches.services import build_theme_spec, create_batch, resume_batch
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 from webapp.jobs.models import OPEN_STATES, Job, JobState
-from webapp.jobs.services import retry
-from webapp.runs.control import resume
+from webapp.jobs.services import retry_job
+from webapp.runs.control import resume_job
 from webapp.runs.local.worker_process import ensure_token
 from webapp.runs.models import CheckpointFile, TrainingJob, TrainingState
 from webapp.runs.services import create_job
@@ -139,7 +139,7 @@ class Making:
                 cursor.execute(WIPE)
             make_task(key=f"round-{number}")
             settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=by_hand.STAGES, lanes=2, at_once=4)
-            specs = [of_theme(draft) for draft in themes()[: self.count]]
+            specs = [build_theme_spec(draft) for draft in list_bundled_themes()[: self.count]]
             create_batch(None, f"Round {number}", specs, settings, ENVSCALER)
 
     def ended(self, number: int, findings: Findings) -> bool:
@@ -151,7 +151,7 @@ class Making:
         jobs = Job.objects.filter(rollout__isnull=False)
         for job in jobs.filter(state=JobState.FAILED):
             findings.lose(f"round {number}: {job.title}: {job.error}")
-            retry(job.pk)
+            retry_job(job.pk)
         return batch.state == BatchState.DONE and not Job.objects.filter(state__in=OPEN_STATES).exists()
 
     def seen(self, number: int) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class Training:
         job = TrainingJob.objects.get(name=f"Round {number}")
         if job.state == TrainingState.PAUSED:
             findings.lose(f"round {number}: the training job stands still: {job.reason}")
-            resume(job, self.user)
+            resume_job(job, self.user)
         return job.state in (TrainingState.SUCCEEDED, TrainingState.FAILED, TrainingState.CANCELLED)
 
     def seen(self, number: int) -> dict[str, Any]:

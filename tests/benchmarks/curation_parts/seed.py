@@ -15,16 +15,16 @@ from django.db.models import Model
 from django.utils import timezone
 
 from webapp.accounts.models import User
-from webapp.content_store import store
+from webapp.content_store import store_values
 from webapp.environments.models import Assessment, CaseState, Environment, Tool, ToolCase, Version
 from webapp.jobs.models import Job
 from webapp.review.models import ReviewDecision, ReviewQueue
-from webapp.review.queue_fill import fill
+from webapp.review.queue_fill import update_queue_items
 from webapp.scenarios.models import Audit, Check, Scenario, StateBody, Task, TaskReference, TaskRevision
 from webapp.scenarios.states import store_state
-from webapp.taxonomy.labels import path_of_category
+from webapp.taxonomy.labels import build_category_path
 from webapp.taxonomy.models import Theme
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 from webapp.trajectories.models import Score, Step, Trajectory
 
 EXAMPLE = -1
@@ -138,7 +138,7 @@ def seed(size: Size, luck: int) -> list[ReviewQueue]:
     ]
     queues.append(ReviewQueue.objects.create(name=TOOL_QUEUE, kind="tool", order="blocked"))
     for queue in queues:
-        fill(queue)
+        update_queue_items(queue)
     # What autovacuum would have done by the time anybody works: it does not come within a seed.
     execute("VACUUM ANALYZE")
     execute("CHECKPOINT")
@@ -219,7 +219,7 @@ def _assessed(version: Version) -> tuple[Assessment, ToolCase]:
         **pk, version=version, content_hash="0" * 64, score=2 / 3, strict=2 / 3, threshold=0.5, kept=True, planned=60,
         made=60, saved=60, passed=40, warned=10, failed=10, roles={"checker": "qwen3-32b"},
     )  # fmt: skip
-    [before] = store(CaseState, [{"rows": {str(number): {"open": True} for number in range(20)}}])
+    [before] = store_values(CaseState, [{"rows": {str(number): {"open": True} for number in range(20)}}])
     case = ToolCase.objects.create(
         **pk, assessment=assessment, position=0, tool="look", case="negative", arguments={"key": "1"}, state=before,
         seed=0, now="2025-01-01T09:00:00+00:00", ok=True, result={"success": True}, digest="0" * 64, verdict="pass",
@@ -231,8 +231,8 @@ def _assessed(version: Version) -> tuple[Assessment, ToolCase]:
 
 def _nodes() -> list[int]:
     """The nodes of the categories, in their order."""
-    found = place(path_of_category(name) for name in CATEGORIES)
-    return [found[path_of_category(name)] for name in CATEGORIES]
+    found = place_paths(build_category_path(name) for name in CATEGORIES)
+    return [found[build_category_path(name)] for name in CATEGORIES]
 
 
 def _environments(size: Size) -> None:

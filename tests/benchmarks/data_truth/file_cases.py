@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from synthesis.errors import EnvariumError
-from synthesis.formats.atif_reader import records_in
+from synthesis.formats.atif_reader import read_atif_records
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry, parse_entries
@@ -126,7 +126,7 @@ def _is_read(line: bytes, said: list[str]) -> None:
 
 
 def _foreign(content: bytes) -> list[Any]:
-    found = records_in(io.BytesIO(content), "x.jsonl", 1 << 26)
+    found = read_atif_records(io.BytesIO(content), "x.jsonl", 1 << 26)
     return [Failure(place=one["at"], reason=one["reason"]) if "reason" in one else one for one in found]
 
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from synthesis.errors import EnvariumError, FormatError
 from synthesis.formats.answer_form import find_written_value
 from synthesis.formats.files import parse_entries
-from synthesis.formats.transcript import UNPARSED, arguments_of
-from synthesis.formats.values import opened, record_of
+from synthesis.formats.transcript import UNPARSED, parse_arguments
+from synthesis.formats.values import decode_json, require_record
 from synthesis.json_reader import read_json
 from synthesis.llm.reply_reader import read_json as read_reply
 from synthesis.llm.wire import read_arguments
@@ -60,7 +60,7 @@ def _of_model(text: str) -> Any:
 
 
 def _of_import(text: str) -> Any:
-    kept = arguments_of(text)
+    kept = parse_arguments(text)
     if UNPARSED in kept:
         kept[UNPARSED].encode()
         raise FormatError("", "kept as it was written, where people see it")
@@ -69,7 +69,7 @@ def _of_import(text: str) -> Any:
 
 def _of_record(text: str) -> Any:
     (entry,) = parse_entries(f"[{text}]".encode())
-    return record_of(entry.value, entry.place)
+    return require_record(entry.value, entry.place)
 
 
 DOORS: dict[str, Callable[[str], Any]] = {
@@ -81,7 +81,7 @@ DOORS: dict[str, Callable[[str], Any]] = {
     "a model's JSON": lambda text: read_reply(text, _Anything).model_dump(),
     "an import's arguments": _of_import,
     "an import's record": _of_record,
-    "an import's JSON in JSON": lambda text: opened(text, "at"),
+    "an import's JSON in JSON": lambda text: decode_json(text, "at"),
 }
 REPLACED = {"a model's JSON", "an import's record", "an import's JSON in JSON"}
 """Doors behind which text is cleaned: half pairs become visible signs there."""
@@ -111,7 +111,7 @@ def _good_rows_stay(bad: str) -> None:
     sound = 0
     for entry in entries:
         try:
-            json.dumps(record_of(entry.value, entry.place), allow_nan=False)
+            json.dumps(require_record(entry.value, entry.place), allow_nan=False)
             sound += 1
         except FormatError:
             continue

@@ -11,9 +11,9 @@ from typing import Any
 from synthesis.contracts import Message, Tool, ToolCall
 from synthesis.errors import FormatError
 from synthesis.formats.atif import trajectory_to_atif
-from synthesis.formats.atif_reader import run as read_atif
+from synthesis.formats.atif_reader import read_atif_run as read_atif
 from synthesis.formats.files import Entry
-from synthesis.formats.sft import Conversation, Shape, read_conversation, records_of
+from synthesis.formats.sft import Conversation, Shape, build_sft_records, read_conversation
 from training.dataset import TrajectoryRow
 
 NAMES = ("find", "book", "pay")
@@ -48,7 +48,7 @@ def _named(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _record(talk: Conversation, form: str = "trl") -> dict[str, Any]:
-    return next(records_of(talk, Shape.model_validate({"format": form})))
+    return next(build_sft_records(talk, Shape.model_validate({"format": form})))
 
 
 def _raw(talk: Conversation) -> list[dict[str, Any]]:

@@ -25,16 +25,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from synthesis.contracts import Blueprint, BlueprintNode, NodeArgument, Program, State, Tool
-from synthesis.runtime import Sandbox, default_sandbox, encode_state, outline, working_schema
-from synthesis.scripted.library import shelf
+from synthesis.contracts import Blueprint, BlueprintNode, GraphEdge, NodeArgument, Program, State, Tool
+from synthesis.runtime import Sandbox, derive_working_schema, encode_state, get_default_sandbox, outline_program
+from synthesis.scripted.library import load_theme
 from synthesis.scripted.planted import THEMES
 from synthesis.scripted.requests import REQUESTS
 from synthesis.scripted.requests.request import Request
-from synthesis.tool_graph.canonical import blueprint_digest
+from synthesis.tool_graph.canonical import hash_blueprint
 from synthesis.tool_graph.dag import build_blueprint, make_blueprint
 from synthesis.tool_graph.execution import execute_nodes
-from synthesis.tool_graph.graph import GraphEdge, GraphTool, ToolGraph
+from synthesis.tool_graph.graph import GraphTool, ToolGraph
 from synthesis.tool_graph.merges import Merges
 from synthesis.tool_graph.walks import draw_walks
 
@@ -90,8 +90,8 @@ def measure_graph(tools: int, walks: int, count: int) -> dict[str, Any]:
     made = merges.draw(count)
     merged_s = time.perf_counter() - began - drawn_s
     blueprints = [build_blueprint(graph, merge.tools) for merge in made]
-    again = [blueprint_digest(shuffle_nodes(blueprint, place)) for place, blueprint in enumerate(blueprints)]
-    alike = sum(digest == blueprint_digest(blueprint) for digest, blueprint in zip(again, blueprints, strict=True))
+    again = [hash_blueprint(shuffle_nodes(blueprint, place)) for place, blueprint in enumerate(blueprints)]
+    alike = sum(digest == hash_blueprint(blueprint) for digest, blueprint in zip(again, blueprints, strict=True))
     return {
         "tools": tools,
         "walks": sum(drawn.values()),
@@ -109,9 +109,9 @@ def measure_graph(tools: int, walks: int, count: int) -> dict[str, Any]:
 def read_theme() -> tuple[Program, State]:
     """The program of the theme and its first initial state."""
     source = (THEMES / THEME / "program.py").read_text(encoding="utf-8")
-    seen = outline(source)
-    tools = tuple(Tool(name=method.name, parameters=working_schema(method)) for method in seen.methods)
-    states = list(shelf(THEME).states.values())
+    seen = outline_program(source)
+    tools = tuple(Tool(name=method.name, parameters=derive_working_schema(method)) for method in seen.methods)
+    states = list(load_theme(THEME).states.values())
     return Program(source=source, class_name=seen.class_name, tools=tools), encode_state(states[0]["state"])
 
 
@@ -147,7 +147,7 @@ def _fill_request(episode: Any, request: Request, before: int) -> Iterator[Bluep
 
 def measure_execution(count: int) -> dict[str, Any]:
     """Execute blueprints on all processors."""
-    sandbox = default_sandbox()
+    sandbox = get_default_sandbox()
     program, initial = read_theme()
     filled = list(fill_blueprints(sandbox, program, initial))
     threads = os.cpu_count() or 1

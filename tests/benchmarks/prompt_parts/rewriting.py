@@ -12,23 +12,23 @@ from typing import Any
 from pydantic import BaseModel
 
 from synthesis.assessment.initial_states import InitialStateReply
-from synthesis.assessment.prompt_values import kinds_text, shown_records
+from synthesis.assessment.prompt_values import format_record_kinds, format_records
 from synthesis.assessment.rounds import CallReply, VerdictReply
-from synthesis.assessment.tool_context import tool_context
-from synthesis.assessment.tool_repair import ToolBrief, repair_words
+from synthesis.assessment.tool_context import build_tool_context
+from synthesis.assessment.tool_repair import ToolBrief, build_repair_prompt
 from synthesis.contracts import AnswerField, Tool
-from synthesis.formats.answer_form import answer_tool
-from synthesis.llm.structured import code_form, json_form
-from synthesis.prompts import fenced, prompt, with_form
+from synthesis.formats.answer_form import build_answer_tool
+from synthesis.llm.structured import build_code_form, build_json_form
+from synthesis.prompts import fence_text, get_prompt, insert_form
 from synthesis.rollout.user import STOP
 from synthesis.rollout.user_judge import UserFaultsReply, is_recited
-from synthesis.runtime.method_source import without_docstring
-from synthesis.runtime.offered_tools import brief_tools, without_refusals
+from synthesis.runtime.method_source import strip_docstring
+from synthesis.runtime.offered_tools import shorten_tools, strip_refusals
 from synthesis.scenarios.states import StateReply
 from synthesis.skeleton.coverage import CoverageReply
 from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
 from synthesis.tasks.author_form import describe_form
-from synthesis.tasks.check_view import state_for
+from synthesis.tasks.check_view import select_state_part
 from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 
@@ -131,7 +131,7 @@ def _rewritten(call: Recorded, schema: tuple[dict[str, Any], ...], queries: set[
     tools = _brief([tool["function"] for tool in call.request.get("tools", ())], queries)
     first = {**call.request["messages"][0], "content": _words(call, schema)}
     if call.role == "teacher":
-        (tool,) = brief_tools([answer_tool(FORM)])
+        (tool,) = shorten_tools([build_answer_tool(FORM)])
         tools.append({"type": "function", "function": tool.model_dump(exclude={"kind"})})
     return {"messages": [first, *later], "tools": tools}
 
@@ -161,54 +161,54 @@ def _words(call: Recorded, schema: tuple[dict[str, Any], ...]) -> str:
     if call.stage in SPECIAL:
         return SPECIAL[call.stage](call)
     if call.stage == "repair_tool":
-        return with_form(_repair_words(call, schema), code_form(call.stage))
+        return insert_form(_repair_words(call, schema), build_code_form(call.stage))
     folder, _, name = call.at.prompt.partition("/")
-    template = prompt(folder, name)
-    known = {key: fenced(key, value) for key, value in call.parts.items()} | _named(call)
+    template = get_prompt(folder, name)
+    known = {key: fence_text(key, value) for key, value in call.parts.items()} | _named(call)
     words = template.render(**{key: known.get(key, "") for key in template.variables})
-    return with_form(words, json_form(call.at.wanted) if call.at.wanted else code_form(call.stage))
+    return insert_form(words, build_json_form(call.at.wanted) if call.at.wanted else build_code_form(call.stage))
 
 
 def _named(call: Recorded) -> Values:
     """Values of variables that are named otherwise than what is fenced, or that are shown otherwise today."""
     parts, words = call.parts, call.words
     named = {
-        "about": fenced("environment", _about(parts.get("environment", ""))),
-        "attributes": fenced("code", parts.get("code", "")),
-        "talk": fenced("evidence", parts.get("evidence", "")),
-        "item": fenced("item", parts.get("item", "")),
+        "about": fence_text("environment", _about(parts.get("environment", ""))),
+        "attributes": fence_text("code", parts.get("code", "")),
+        "talk": fence_text("evidence", parts.get("evidence", "")),
+        "item": fence_text("item", parts.get("item", "")),
         "modules": _between(words, "Only these modules exist: ", "."),
         "guards": _guards(words),
         "around": _between(words, "what these do: ", "."),
-        "whose": prompt("tasks", "repair_passes").text,
-        "way": prompt("tasks", "way_known").text,
-        "form": fenced("form", describe_form(FORM, {"credit": 35.1})),
+        "whose": get_prompt("tasks", "repair_passes").text,
+        "way": get_prompt("tasks", "way_known").text,
+        "form": fence_text("form", describe_form(FORM, {"credit": 35.1})),
         **dict.fromkeys(("number", "count", "most", "least", "bytes", "characters"), "10"),
     }
     if "state" in parts:
-        named["state"] = fenced("state", shown_records(json.loads(parts["state"]), STATE_CHARS))
+        named["state"] = fence_text("state", format_records(json.loads(parts["state"]), STATE_CHARS))
     if call.stage == "check_function":
         known = {key: _without_notes(part) for key, part in json.loads(parts["state"]).items()}
-        named["state"] = fenced("state", shown_records(state_for(known, parts["item"]), STATE_CHARS))
+        named["state"] = fence_text("state", format_records(select_state_part(known, parts["item"]), STATE_CHARS))
     if call.stage in ("instruction", "checklist", "repair_task"):
-        named["tools"] = fenced("tools", "\n".join(map(_tool_line, parts["tools"].splitlines())))
+        named["tools"] = fence_text("tools", "\n".join(map(_tool_line, parts["tools"].splitlines())))
     if call.stage == "test_call":
         asked = json.loads(parts["asked"])
         tool = next(tool for tool in json.loads(parts["tools"]) if tool["name"] == asked["tool"])
-        named["tool"] = fenced("tool", json.dumps(tool, ensure_ascii=False))
+        named["tool"] = fence_text("tool", json.dumps(tool, ensure_ascii=False))
     if call.stage == "initial_state":
         kinds = tuple(json.loads(line) for line in parts["schema"].splitlines())
-        named["schema"] = fenced("schema", kinds_text(kinds))
+        named["schema"] = fence_text("schema", format_record_kinds(kinds))
     if call.stage == "check_call":
         if "state" in parts:
             told = parts["state"].replace('"not_read_by_this_tool"', '"not_read"')
-            named["state"] = fenced("state", shown_records(json.loads(told), STATE_CHARS))
-        named["source"] = fenced("source", without_docstring(parts["source"]))
-        named["uses"] = fenced("uses", _helpers(parts["uses"], parts["source"], json.loads(parts["call"])["tool"]))
+            named["state"] = fence_text("state", format_records(json.loads(told), STATE_CHARS))
+        named["source"] = fence_text("source", strip_docstring(parts["source"]))
+        named["uses"] = fence_text("uses", _helpers(parts["uses"], parts["source"], json.loads(parts["call"])["tool"]))
     if call.stage == "code_method":
         named |= _method_parts(parts)
     if call.stage == "test_state":
-        named["source"] = fenced("program", parts["program"])
+        named["source"] = fence_text("program", parts["program"])
         named["problem"] = ""
     return named
 
@@ -219,7 +219,7 @@ def _helpers(uses: str, method: str, tool: str) -> str:
     own = next(node for node in classes if any(getattr(part, "name", "") == "__init__" for part in node.body))
     lines = uses.splitlines()
     program = "\n".join([*lines[: own.end_lineno], method, *lines[own.end_lineno or 0 :]])
-    return tool_context(program, own.name, tool).helpers or "(nothing)"
+    return build_tool_context(program, own.name, tool).helpers or "(nothing)"
 
 
 def _guards(words: str) -> str:
@@ -234,7 +234,10 @@ def _method_parts(parts: Values) -> Values:
     names = ", ".join(row.partition(":")[0] for row in operations)
     name = parts["operation"].partition(" ")[0]
     asked = next(row for row in operations if row.startswith(f"{name} "))
-    return {"plan": fenced("plan", f"{head}{line.rstrip()} {names}"), "operation": fenced("operation", f"- {asked}")}
+    return {
+        "plan": fence_text("plan", f"{head}{line.rstrip()} {names}"),
+        "operation": fence_text("operation", f"- {asked}"),
+    }
 
 
 def _without_notes(part: Any) -> Any:
@@ -254,19 +257,19 @@ def _repair_words(call: Recorded, schema: tuple[dict[str, Any], ...]) -> str:
         failed=tuple(parts["cases"].split("\n\n")),
         passed=tuple(parts["passed"].split("\n\n")),
     )
-    return repair_words(brief)
+    return build_repair_prompt(brief)
 
 
 def _acting_words(call: Recorded) -> str:
     told = _between(call.words, "About the system:\n\n", "\n\nHow to work:")
-    ending = prompt("agent", "end_task_by_call" if call.stage == "task" else "end_talk_by_call").render()
-    calling = prompt("agent", "tools").render()
-    return prompt("agent", call.stage).render(documentation=told, calling=calling, ending=ending)
+    ending = get_prompt("agent", "end_task_by_call" if call.stage == "task" else "end_talk_by_call").render()
+    calling = get_prompt("agent", "tools").render()
+    return get_prompt("agent", call.stage).render(documentation=told, calling=calling, ending=ending)
 
 
 def _user_words(call: Recorded) -> str:
     intent = _between(call.words, "all you know:\n\n", "\n\nHow you speak:")
-    return prompt("user", "optimised").render(intent=intent, stop=STOP)
+    return get_prompt("user", "optimised").render(intent=intent, stop=STOP)
 
 
 SPECIAL: dict[str, Callable[[Recorded], str]] = {
@@ -279,19 +282,19 @@ SPECIAL: dict[str, Callable[[Recorded], str]] = {
 def _brief(functions: Sequence[dict[str, Any]], queries: set[str]) -> list[dict[str, Any]]:
     """Tools as a teacher is shown them today; one that no recorded list calls a query is taken for a change."""
     tools = [Tool(kind="query" if function["name"] in queries else "change", **function) for function in functions]
-    return [{"type": "function", "function": tool.model_dump(exclude={"kind"})} for tool in brief_tools(tools)]
+    return [{"type": "function", "function": tool.model_dump(exclude={"kind"})} for tool in shorten_tools(tools)]
 
 
 def _tool_line(line: str) -> str:
     """A tool's line as authors are shown it today."""
     line = re.sub(r"(\?: \w+)\|null", r"\1", line)
-    return without_refusals(line) if QUERY.match(line) else line
+    return strip_refusals(line) if QUERY.match(line) else line
 
 
 def _about(text: str) -> str:
     """The documentation as it is told today: kinds of records in words."""
     head, line, _ = text.partition("\nKinds of records:\n")
-    return f"{head}{line}{kinds_text(_kinds(text))}" if line else text
+    return f"{head}{line}{format_record_kinds(_kinds(text))}" if line else text
 
 
 def _kinds(text: str) -> tuple[dict[str, Any], ...]:

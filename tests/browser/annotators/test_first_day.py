@@ -9,7 +9,7 @@ from django.core.management import call_command
 from playwright.sync_api import Browser, Page
 
 from synthesis.runtime import Sandbox
-from synthesis.starter import load
+from synthesis.starter import load_bundle
 from tests.browser.checks import arrived, faults, look_at
 from tests.fixtures.visitors import complaints_of
 from tests.review.seed import audited
@@ -37,7 +37,7 @@ ON_TO_NEXT = "(before) => location.pathname !== before && /^.review.items.[0-9]+
 
 
 def load_two_bundled_environments(sandbox: Sandbox) -> None:
-    environments, tasks, _ = load()
+    environments, tasks, _ = load_bundle()
     keys = {one.key for one in environments[:2]}
     load_starter(sandbox, environments[:2], [one for one in tasks if one.environment_key in keys])
     for task in Task.objects.select_related("current"):

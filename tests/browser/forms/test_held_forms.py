@@ -174,6 +174,25 @@ def test_long_forms_survive_a_reload_and_a_lost_answer(live_site: str, chromium:
     context.close()
 
 
+def test_saving_an_edit_from_what_it_would_do_waits_for_the_server(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("annotator")
+    task = seed.task("one")
+    context, page, complaints = opened(chromium, live_site, "the-annotator")
+    page.goto(f"/tasks/{task.pk}/")
+    page.keyboard.press("E")
+    page.wait_for_url("**/edits/*/")
+    page.goto(f"{page.url}forecast/")
+    context.set_offline(True)
+    page.get_by_role("button", name="Save it").click()
+    expect(page.locator(".held-said")).to_contain_text(AWAY)
+    assert page.url.endswith("/forecast/")
+    context.set_offline(False)
+    page.wait_for_url(lambda url: not url.endswith("/forecast/"))
+    expect(page.locator("main")).to_contain_text("edit", ignore_case=True)
+    assert not complaints
+    context.close()
+
+
 TYPED = "Typed while the server was away"
 FIRST_TEXT = ":is(input:not([type]), input[type=text], textarea):enabled:read-write"
 

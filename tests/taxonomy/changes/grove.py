@@ -12,7 +12,7 @@ from webapp.pages.recount import recount_nodes
 from webapp.taxonomy.changes import services, undo, wishes
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Node, NodeCounts, Theme, TreeChange
-from webapp.taxonomy.services import place
+from webapp.taxonomy.services import place_paths
 
 SEP = " \u203a "
 PATHS = [
@@ -31,10 +31,10 @@ def judge() -> Any:
 
 def plant() -> dict[str, int]:
     """Nodes by their path; environments on first-level ones with tasks, themes on lower ones."""
-    place(PATHS)
+    place_paths(PATHS)
     for number, category in enumerate(("Weather", "Money", "Money", "Ferries")):
         row = environment(f"e{number}", category)
-        totals.count(row.pk, tasks=number + 1, green=1, trajectories=4, scored=3, solved=number)
+        totals.add_counts(row.pk, tasks=number + 1, green=1, trajectories=4, scored=3, solved=number)
     labels: list[dict[str, Any]] = [
         {"primary_label": "Money", "secondary_labels": ["Banking"], "custom_label": "Cards"},
         {"primary_label": "Money", "secondary_labels": ["Banking"], "custom_label": "Loans"},
@@ -58,13 +58,13 @@ def node(path: str) -> Node:
 
 def changed(user: Any, wish: wishes.Wish, why: str = "") -> TreeChange:
     """Carry out on the tree as it is, and see that every count is what a recount finds."""
-    made = services.change(user, wish, seen=services.serial(), why=why)
+    made = services.change_tree(user, wish, seen=services.get_serial(), why=why)
     assert recount_nodes() == [], made.words
     return made
 
 
 def undone(user: Any, change: TreeChange) -> TreeChange:
-    made = undo.undo(user, change.pk)
+    made = undo.take_back_change(user, change.pk)
     assert recount_nodes() == [], made.words
     return made
 

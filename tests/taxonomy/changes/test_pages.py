@@ -12,7 +12,7 @@ from tests.taxonomy.changes.grove import SEP, changed, judge, node, nodes, plant
 from webapp.accounts.tokens import create_token
 from webapp.environments.models import Environment
 from webapp.lists.models import SavedView
-from webapp.pages.recount import hang_environments
+from webapp.pages.recount import attach_stray_environments
 from webapp.scenarios.models import Task
 from webapp.taxonomy.changes import services, wishes
 from webapp.taxonomy.models import Node, TreeChange
@@ -68,10 +68,10 @@ def test_a_label_is_offered_only_places_that_have_room_for_what_moves_along() ->
 def test_addresses_lead_to_what_a_label_became_until_that_is_undone() -> None:
     tree, user = plant(), judge()
     page = at(user)
-    merged = changed(user, wishes.merge([tree["money"]], tree["savings"]))
-    gone = changed(user, wishes.delete(tree[SEP.join(("savings", "bookkeeping"))], tree["savings"]))
+    merged = changed(user, wishes.build_merge([tree["money"]], tree["savings"]))
+    gone = changed(user, wishes.build_delete(tree[SEP.join(("savings", "bookkeeping"))], tree["savings"]))
     insurance = tree["money" + SEP + "insurance"]
-    empty = changed(user, wishes.delete(insurance))
+    empty = changed(user, wishes.build_delete(insurance))
     answer = page.get(f"/taxonomy/{tree['money']}/?tab=labels", follow=True)
     assert answer.redirect_chain == [(f"/taxonomy/{tree['savings']}/?tab=labels", 302)]
     assert "“Money” is part of “Savings” now" in answer.content.decode()
@@ -120,7 +120,7 @@ def test_the_api_previews_changes_and_undoes() -> None:
     assert send(f"/{made.json()['id']}/undo", {}).json()["error"]["code"] == "undone_already"
     assert nodes() == tree
     run = replay_seed.make(replay_seed.ordinary())
-    hang_environments()
+    attach_stray_environments()
     rename = {"kind": "rename", "node": Environment.objects.get(pk=run.environment_id).node_id, "name": "Elsewhere"}
     parts = {part["title"]: part for part in send("/preview", {"change": rename}).json()["parts"]}
     assert (parts["Environments"]["number"], parts["Tasks"]["numbers"][0]) == (1, ["draft", 1])
@@ -150,4 +150,4 @@ def test_coverage_sorts_marks_gaps_and_leads_to_a_filled_in_batch() -> None:
     empty = Node.objects.get(path="money" + SEP + "insurance")
     answer = page.get(f"/batches/new/for-label/{empty.pk}/", follow=True)
     assert 'name="typed_category" value="Insurance"' in answer.content.decode()
-    assert services.serial() == 0
+    assert services.get_serial() == 0

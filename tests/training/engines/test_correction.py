@@ -120,8 +120,8 @@ def test_corrected_loss_and_gradient_are_those_of_trl(form: str, kind: str, beta
 
 
 def test_papers_have_none_and_a_step_ahead_needs_one() -> None:
-    for name in presets.names():
-        config = presets.load(name).config
+    for name in presets.list_presets():
+        config = presets.load_preset(name).config
         if isinstance(config, Reinforcement):
             assert config.correction.kind == ("token" if name.startswith("demo") else "none"), name
     with pytest.raises(ValidationError, match="want a correction"):

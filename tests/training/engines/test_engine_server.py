@@ -20,7 +20,7 @@ from tests.training.engines.vllm_like import VllmLike, served  # noqa: E402
 from tests.training.test_rl import CFG, closed, job, records  # noqa: E402
 from training import rl  # noqa: E402
 from training.config import Attempts, Correction, Lora, Optimiser  # noqa: E402
-from training.engines.choice import copied_by_trl, require_engine  # noqa: E402
+from training.engines.choice import is_copied_by_trl, require_engine  # noqa: E402
 from training.job import VllmServer  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
@@ -40,7 +40,8 @@ LORA = CFG.model_copy(
 def uneven_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever an untrained model does, its attempts earn different rewards: each step changes the weights."""
     monkeypatch.setattr(
-        "training.step.scored", lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+        "training.step.score_attempt",
+        lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4),
     )
 
 
@@ -49,7 +50,7 @@ def trained(tmp_path, cfg, **server):
     known = VllmLike(small.saved(tmp_path / "model"), small.tokenizer().pad_token_id)
     with served(known) as url:
         one = job(tmp_path / "job", cfg, engine="vllm_server", server=VllmServer(url=url, **server))
-        ended, _ = rl.train(one)
+        ended, _ = rl.train_reinforcement(one)
     closed(one)
     assert ended == "done"
     told = records(one.folder)
@@ -107,7 +108,7 @@ def test_a_server_that_cannot_is_told_apart(tmp_path, refuses, kind, words: str)
     with served(known) as url:
         one = job(tmp_path / "job", LORA, engine="vllm_server", server=VllmServer(url=f"{url}/v1", sleep=True))
         with pytest.raises(kind, match=words):
-            rl.train(one)
+            rl.train_reinforcement(one)
     closed(one)
 
 
@@ -118,7 +119,7 @@ def test_a_server_that_only_says_that_it_sleeps_is_refused(tmp_path) -> None:
     with served(known) as url:
         one = job(tmp_path / "job", LORA, engine="vllm_server", server=VllmServer(url=url, sleep=True))
         with pytest.raises(InputError, match="--enable-sleep-mode"):
-            rl.train(one)
+            rl.train_reinforcement(one)
     closed(one)
     assert "/sleep" not in {path for path, _ in known.log}
 
@@ -143,14 +144,14 @@ def test_engines_that_cannot_be_used_are_refused_with_a_reason(engine, server, l
 
 
 def test_trl_copies_weights_to_servers_on_gpus_of_their_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not copied_by_trl(CFG, "vllm_server", SERVER), "no GPU and no vLLM here"
+    assert not is_copied_by_trl(CFG, "vllm_server", SERVER), "no GPU and no vLLM here"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert copied_by_trl(CFG, "vllm_server", SERVER)
-    assert copied_by_trl(CFG, "vllm", None)
-    assert not copied_by_trl(CFG, "vllm_server", SERVER.model_copy(update={"sleep": True}))
-    assert not copied_by_trl(LORA, "vllm_server", SERVER)
-    assert not copied_by_trl(CFG, "transformers", None)
+    assert is_copied_by_trl(CFG, "vllm_server", SERVER)
+    assert is_copied_by_trl(CFG, "vllm", None)
+    assert not is_copied_by_trl(CFG, "vllm_server", SERVER.model_copy(update={"sleep": True}))
+    assert not is_copied_by_trl(LORA, "vllm_server", SERVER)
+    assert not is_copied_by_trl(CFG, "transformers", None)
 
 
 @pytest.mark.parametrize("sleep", [True, False])
@@ -174,5 +175,5 @@ def test_a_server_that_takes_no_weights_is_told_what_it_lacks(tmp_path) -> None:
     with served(known) as url:
         one = job(tmp_path / "job", CFG, engine="vllm_server", server=VllmServer(url=url))
         with pytest.raises(InputError, match="VLLM_SERVER_DEV_MODE=1"):
-            rl.train(one)
+            rl.train_reinforcement(one)
     closed(one)

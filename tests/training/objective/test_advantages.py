@@ -17,21 +17,21 @@ from hypothesis import strategies as st  # noqa: E402
 from tests.training.objective.by_numpy import advantages_by_numpy  # noqa: E402
 from training.config import Advantage, DynamicSampling, Overlong  # noqa: E402
 from training.objective.advantages import (  # noqa: E402
-    divergence_paid,
+    compute_divergence_cost,
+    compute_overlong_cost,
+    compute_token_returns,
     environment_advantages,
     global_advantages,
     global_baseline_advantages,
     group_advantages,
     leave_one_out_advantages,
     mean_advantages,
-    overlong_paid,
     row_advantages,
     step_advantages,
     token_advantages,
-    token_returns,
 )
-from training.objective.masks import Masks, masks_of  # noqa: E402
-from training.objective.rows import Rows, attempt_most, label_ids  # noqa: E402
+from training.objective.masks import Masks, build_masks  # noqa: E402
+from training.objective.rows import Rows, hash_labels, max_by_attempt  # noqa: E402
 
 pytestmark = pytest.mark.slow  # loads torch
 
@@ -80,8 +80,8 @@ def test_environment_deviation_before_and_after_equal_groups_leave() -> None:
     rewards, groups = doubles(1, 0, 1, 1), ints(0, 0, 1, 1)
     rows = Rows(rewards, groups, torch.zeros_like(groups), every(rewards))
     kind = Advantage(kind="environment")
-    before = row_advantages(rows, masks_of(rows, DynamicSampling(enabled=True, drop="before")), kind)
-    after = row_advantages(rows, masks_of(rows, DynamicSampling(enabled=True, drop="after")), kind)
+    before = row_advantages(rows, build_masks(rows, DynamicSampling(enabled=True, drop="before")), kind)
+    after = row_advantages(rows, build_masks(rows, DynamicSampling(enabled=True, drop="after")), kind)
     a, b = 0.5 / (math.sqrt(0.5) + E), 0.5 / (0.5 + E)
     close(before, a, -a, 0, 0)
     close(after, b, -b, 0, 0)
@@ -95,10 +95,10 @@ def test_the_mean_alone_is_taken_off_by_hand() -> None:
 def test_long_attempts_pay_by_hand() -> None:
     """DAPO Eq. 13 with a limit of 100 tokens and a buffer of 20: nothing up to 80, half at 90, all from 100 on."""
     lengths = torch.tensor([10, 80, 85, 90, 100, 140])
-    close(overlong_paid(lengths, 100, Overlong(buffer=20)), 0, 0, 0.25, 0.5, 1, 1)
-    close(overlong_paid(lengths, 100, Overlong(buffer=20, penalty=0.4)), 0, 0, 0.1, 0.2, 0.4, 0.4)
-    close(overlong_paid(lengths, 100, Overlong()), *[0] * 6)
-    close(attempt_most(torch.tensor([5, 9, 7, 3]), [1, 1, 0, -1], 3), 7, 9, 0)
+    close(compute_overlong_cost(lengths, 100, Overlong(buffer=20)), 0, 0, 0.25, 0.5, 1, 1)
+    close(compute_overlong_cost(lengths, 100, Overlong(buffer=20, penalty=0.4)), 0, 0, 0.1, 0.2, 0.4, 0.4)
+    close(compute_overlong_cost(lengths, 100, Overlong()), *[0] * 6)
+    close(max_by_attempt(torch.tensor([5, 9, 7, 3]), [1, 1, 0, -1], 3), 7, 9, 0)
 
 
 def test_leave_one_out_by_hand() -> None:
@@ -130,9 +130,9 @@ def test_masked_attempt_leaves_the_baseline() -> None:
 def test_returns_to_go_by_hand() -> None:
     # R = 1, beta 0.1, divergences 1, (2 bears no loss), 3: returns 1 - 0.1 (1 + 3) = 0.6 and 1 - 0.3 = 0.7.
     kl, tokens = doubles(1, 2, 3).unsqueeze(0), torch.tensor([[True, False, True]])
-    returns = token_returns(doubles(1), kl, tokens, 0.1)
+    returns = compute_token_returns(doubles(1), kl, tokens, 0.1)
     close(returns[0], 0.6, 0, 0.7)
-    close(divergence_paid(kl, tokens, 0.1), 0.4)
+    close(compute_divergence_cost(kl, tokens, 0.1), 0.4)
     # Whitened with a second attempt of one token and return 0.2: mean 0.5, 0.01 + 0.04 + 0.09 = 0.14, std sqrt(0.07).
     both = torch.cat([returns, doubles(0.2, 0, 0).unsqueeze(0)])
     bearing = torch.tensor([[True, False, True], [True, False, False]])
@@ -146,7 +146,7 @@ def test_returns_to_go_by_hand() -> None:
 def test_divergence_paid_by_the_reward_moves_equal_rewards_apart() -> None:
     # Rewards 1, 1 pay 0.2 and 0: 0.8 and 1, mean 0.9, std sqrt(2 x 0.01).
     local = Rows(doubles(1, 1), ints(0, 0), ints(0, 0), torch.tensor([True, True]))
-    found, masks = step_advantages(local, lambda rows: masks_of(rows, NONE), Advantage(), paid=doubles(0.2, 0))
+    found, masks = step_advantages(local, lambda rows: build_masks(rows, NONE), Advantage(), paid=doubles(0.2, 0))
     a = 0.1 / (math.sqrt(0.02) + E)
     close(found, -a, a)
     assert masks.flat.all()
@@ -166,7 +166,7 @@ def drawn(seed: int, count: int = 48) -> Rows:
 @pytest.mark.parametrize("seed", range(6))
 def test_against_numpy(kind: str, dynamic: DynamicSampling, seed: int) -> None:
     rows = drawn(seed)
-    found = row_advantages(rows, masks_of(rows, dynamic), Advantage(kind=kind))
+    found = row_advantages(rows, build_masks(rows, dynamic), Advantage(kind=kind))
     parts = (rows.rewards.numpy(), rows.groups.numpy(), rows.environments.numpy(), rows.valid.numpy())
     drop = dynamic.drop if dynamic.enabled else ""
     np.testing.assert_allclose(found.numpy(), advantages_by_numpy(kind, *parts, drop=drop), atol=1e-6, rtol=0)
@@ -187,7 +187,7 @@ def test_nothing_to_compare_gives_exactly_zero(kind: str) -> None:
             torch.zeros(len(groups), dtype=torch.int64),
             torch.tensor(valid, dtype=torch.bool),
         )
-        assert row_advantages(rows, masks_of(rows, NONE), Advantage(kind=kind)).tolist() == [0.0] * len(groups)
+        assert row_advantages(rows, build_masks(rows, NONE), Advantage(kind=kind)).tolist() == [0.0] * len(groups)
 
 
 REWARDS = st.lists(st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0]), min_size=12, max_size=12)
@@ -199,7 +199,7 @@ ENVIRONMENTS = ints(*(n // 6 for n in range(12)))
 def estimated(kind: str, rewards: torch.Tensor, valid: torch.Tensor, order: torch.Tensor | None = None) -> torch.Tensor:
     order = torch.arange(12) if order is None else order
     rows = Rows(rewards[order], GROUPS[order], ENVIRONMENTS[order], valid[order])
-    return row_advantages(rows, masks_of(rows, NONE), Advantage(kind=kind))
+    return row_advantages(rows, build_masks(rows, NONE), Advantage(kind=kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -235,7 +235,7 @@ def test_ranks_see_the_whole_step_and_get_their_own_rows(kind: str, ranks: int) 
     names = ("rewards", "groups", "environments", "valid")
     parts = [Rows(*(getattr(rows, name)[r * share : (r + 1) * share] for name in names)) for r in range(ranks)]
     chosen = Advantage(kind=kind)
-    whole = row_advantages(rows, masks_of(rows, NONE), chosen)
+    whole = row_advantages(rows, build_masks(rows, NONE), chosen)
     meeting, brought = threading.Barrier(ranks), dict[int, torch.Tensor]()
 
     def on_rank(rank: int) -> tuple[torch.Tensor, Masks]:
@@ -246,7 +246,7 @@ def test_ranks_see_the_whole_step_and_get_their_own_rows(kind: str, ranks: int) 
             meeting.wait(20)
             return everything
 
-        return step_advantages(parts[rank], lambda seen: masks_of(seen, NONE), chosen, gather=gather, rank=rank)
+        return step_advantages(parts[rank], lambda seen: build_masks(seen, NONE), chosen, gather=gather, rank=rank)
 
     with ThreadPoolExecutor(ranks) as threads:
         for rank, (found, masks) in enumerate(threads.map(on_rank, range(ranks))):
@@ -263,8 +263,8 @@ def test_a_step_is_more_than_its_micro_batches() -> None:
 
 
 def test_ids_of_names_and_refused_rows() -> None:
-    assert label_ids(["a", "b", "a"]).unique().numel() == 2
-    assert label_ids(["a"]).item() == 0xCA978112CA1BBDCA >> 1  # SHA-256 of "a" begins so
+    assert hash_labels(["a", "b", "a"]).unique().numel() == 2
+    assert hash_labels(["a"]).item() == 0xCA978112CA1BBDCA >> 1  # SHA-256 of "a" begins so
     with pytest.raises(ValueError, match="one length"):
         Rows(doubles(1), ints(0, 1), ints(0), torch.tensor([True]))
     with pytest.raises(ValueError, match="no finite reward"):

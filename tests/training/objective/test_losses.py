@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from tests.training.objective.by_numpy import loss_by_numpy  # noqa: E402
 from training.config import Kl, Loss  # noqa: E402
-from training.objective.losses import Batch, local_units, policy_loss, token_kl  # noqa: E402
+from training.objective.losses import Batch, count_local_units, estimate_token_kl, policy_loss  # noqa: E402
 
 pytestmark = pytest.mark.slow  # loads torch
 
@@ -136,9 +136,9 @@ def test_kl_by_hand() -> None:
     # Policy log 0.5, other log 0.25: d = -log 2.
     d = -math.log(2)
     policy, other = torch.tensor([math.log(0.5)]), torch.tensor([math.log(0.25)])
-    assert token_kl(policy, other, "k1").item() == pytest.approx(math.log(2))
-    assert token_kl(policy, other, "k2").item() == pytest.approx(d * d / 2)
-    assert token_kl(policy, other, "k3").item() == pytest.approx(0.5 + math.log(2) - 1)
+    assert estimate_token_kl(policy, other, "k1").item() == pytest.approx(math.log(2))
+    assert estimate_token_kl(policy, other, "k2").item() == pytest.approx(d * d / 2)
+    assert estimate_token_kl(policy, other, "k3").item() == pytest.approx(0.5 + math.log(2) - 1)
 
 
 def test_kl_in_the_loss_by_hand() -> None:
@@ -270,7 +270,9 @@ def test_masked_attempts_and_tokens_never_matter(form: str, kl: Kl, junk: float)
     assert losses[0][1] == losses[1][1]
     assert torch.equal(batch.logps.grad, spoilt.logps.grad)
     assert not spoilt.logps.grad[out].any()
-    assert local_units(form, batch.tokens, batch.counted) == local_units(form, spoilt.tokens, spoilt.counted)
+    assert count_local_units(form, batch.tokens, batch.counted) == count_local_units(
+        form, spoilt.tokens, spoilt.counted
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -302,7 +304,7 @@ def test_accumulated_over_ranks_it_is_the_loss_of_the_whole(form: str, ranks: in
         Batch(**{name: value.detach()[a : a + 2] for name, value in vars(whole).items() if value is not None})
         for a in (0, 2, 4)
     ]
-    units = sum(local_units(form, part.tokens, part.counted, LENGTH) for part in parts)
+    units = sum(count_local_units(form, part.tokens, part.counted, LENGTH) for part in parts)
     total = 0.0
     for a, part in zip((0, 2, 4), parts, strict=True):
         part.logps.requires_grad_()

@@ -22,27 +22,27 @@ from tests.training.test_step import CFG, attempt  # noqa: E402
 from tests.training.test_templates import dressed  # noqa: E402
 from tests.training.test_trainer import caught_gradients, trainer  # noqa: E402
 from training import rl, sft  # noqa: E402
-from training.attempts import Table, TaskAttempt, run  # noqa: E402
+from training.attempts import Table, TaskAttempt, make_attempts  # noqa: E402
 from training.config import Advantage, Attempts, Constant, Correction, Decoding, Kl, Loss, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
-from training.objective.rows import attempt_sums, later_sums, of_attempts  # noqa: E402
+from training.objective.rows import select_attempt_values, sum_by_attempt, sum_later_samples  # noqa: E402
 from training.policy import Generation, Trace  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
 from training.step import NOBODY, Ranks, Samples, TrainingStep  # noqa: E402
-from training.templates import offered, prepare, spell_messages  # noqa: E402
+from training.templates import prepare_template, serialize_messages, serialize_tools  # noqa: E402
 from training.turn_policy import TurnTrace  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def qwen():
     tokenizer = dressed(known.qwen3_chat_template)
-    prepare(tokenizer)
+    prepare_template(tokenizer)
     return tokenizer
 
 
 def attempts(tokenizer, script: dict, work, decoding: Decoding | None = None) -> list[TaskAttempt]:
-    table = Table(small.default_sandbox(), tokenizer, Attempts(at_once=8, deadline_s=600), thinking="stripped")
-    return run(
+    table = Table(small.get_default_sandbox(), tokenizer, Attempts(at_once=8, deadline_s=600), thinking="stripped")
+    return make_attempts(
         table, small.ScriptedEngine(script), work, turns=5,
         decoding=decoding or Decoding(turn_tokens=96, trajectory_tokens=2048), seed="s",
     )  # fmt: skip
@@ -60,11 +60,11 @@ def test_samples_of_rl_are_those_of_sft_token_for_token(qwen) -> None:
     assert tried.attempt.outcome == "solved"
     drawn = tried.trace.samples()
     assert len(drawn) == len(tried.attempt.turns) == len(script) > 1
-    told = spell_messages(tried.attempt.messages)
+    told = serialize_messages(tried.attempt.messages)
     lesson = TrajectoryRow.model_validate(
-        {"id": "r", "messages": told, "tools": offered(tried.row.rollout.program.tools)}
+        {"id": "r", "messages": told, "tools": serialize_tools(tried.row.rollout.program.tools)}
     )
-    learnt, _ = sft.samples_of(qwen, [lesson], Supervised(samples="mask_history", thinking="stripped"))
+    learnt, _ = sft.build_samples(qwen, [lesson], Supervised(samples="mask_history", thinking="stripped"))
     for ours, theirs in zip(drawn, learnt, strict=True):
         assert [*ours.prompt, *ours.completion] == theirs.input_ids
         assert [label == sft.IGNORED for label in theirs.labels] == [True] * len(ours.prompt) + [
@@ -95,10 +95,18 @@ def test_sums_over_an_attempts_samples_by_hand() -> None:
     """Attempts 0, 2 and 3 have two, one and three samples, the seventh fills up; attempt 1 has none."""
     places = [0, 0, 2, 3, 3, 3, NOBODY]
     values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
-    assert attempt_sums(values, places, 4).tolist() == [3, 0, 4, 56]
-    assert later_sums(values, places).tolist() == [2, 0, 0, 48, 32, 0, 0]
-    assert of_attempts(torch.tensor([5.0, 6.0, 7.0, 8.0]), torch.tensor(places)).tolist() == [5, 5, 7, 8, 8, 8, 0]
-    assert of_attempts(torch.tensor([True, True, False, True]), torch.tensor([2, 3, NOBODY])).tolist() == [
+    assert sum_by_attempt(values, places, 4).tolist() == [3, 0, 4, 56]
+    assert sum_later_samples(values, places).tolist() == [2, 0, 0, 48, 32, 0, 0]
+    assert select_attempt_values(torch.tensor([5.0, 6.0, 7.0, 8.0]), torch.tensor(places)).tolist() == [
+        5,
+        5,
+        7,
+        8,
+        8,
+        8,
+        0,
+    ]
+    assert select_attempt_values(torch.tensor([True, True, False, True]), torch.tensor([2, 3, NOBODY])).tolist() == [
         False, True, False
     ]  # fmt: skip
 
@@ -109,7 +117,7 @@ def turns_of(row, number: int) -> TurnTrace:
     trace = TurnTrace(prompt=[5, 6, 7], history=[5, 6, 7])
     for turn in range(number + 1):
         ids = dice.integers(10, 200, 4 + 9 * turn).tolist()
-        trace.wrote(Generation(tuple(ids), (-2.0,) * len(ids), cut=False))
+        trace.add_generated(Generation(tuple(ids), (-2.0,) * len(ids), cut=False))
         trace.history += dice.integers(10, 200, 6).tolist()
     return trace
 
@@ -195,7 +203,7 @@ def expected_loss(judged, model, form: str, longest: int):
 
 def test_reward_to_go_runs_over_the_turns_that_come_later(tmp_path, monkeypatch) -> None:
     """With a divergence of 0.1 in each token: G_t = R - 0.5 x 0.1 x (the attempt's tokens from t on), whitened."""
-    monkeypatch.setattr("training.trainer.token_kl", lambda logps, *_: torch.full_like(logps, 0.1))
+    monkeypatch.setattr("training.trainer.estimate_token_kl", lambda logps, *_: torch.full_like(logps, 0.1))
     kl = Kl(coefficient=0.5, place="reward_to_go", estimator="k1")
     cfg = STRIPPED.model_copy(update={"advantage": Advantage(kind="global"), "loss": Loss(form="dapo"), "kl": kl})
     one = trainer(tmp_path, cfg, making)
@@ -230,11 +238,11 @@ def test_job_learns_from_what_it_drew_turn_by_turn(tmp_path, monkeypatch) -> Non
     """Two passes over attempts of two turns: what was drawn has the probability that the trainer sees, and the first
     pass changes the policy. What an untrained model happens to write earns something here."""
     first_token = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)  # noqa: E731
-    monkeypatch.setattr("training.step.scored", first_token)
+    monkeypatch.setattr("training.step.score_attempt", first_token)
     changed = {"steps": 2, "thinking": "stripped", "horizon": Constant(turns=2), "loss": Loss(updates=2)}
     one = test_rl.job(tmp_path / "job", test_rl.CFG.model_copy(update=changed))
     one.table, one.held_out = replace(one.table, thinking="stripped"), ()
-    ended, _ = rl.train(one)
+    ended, _ = rl.train_reinforcement(one)
     one.writer.close()
     assert ended == "done"
     first, second = (r.values for r in test_rl.records(one.folder) if r.kind == "values" and "loss" in r.values)

@@ -19,9 +19,9 @@ from pydantic import Field
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training import lifeline
 from training.worker.assignment import LOCK, RemoteFile, ServerMessage
-from training.worker.attempt_folder import bring, require_room
+from training.worker.attempt_folder import place_file, require_room
 from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt
-from training.worker.serving.model_server import LOG, ModelServer, ServerKind, ServerSettings, said
+from training.worker.serving.model_server import LOG, ModelServer, ServerKind, ServerSettings, describe_server
 
 LOOK_S = 0.2
 TAKE_WAIT_S = 5.0
@@ -31,7 +31,7 @@ MOST_TAKEN = 64
 
 
 class ToServe(ServerMessage):
-    """What a claim gives."""
+    """Reply to a claim of a deployment."""
 
     deployment: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     attempt: int = Field(ge=1)
@@ -43,7 +43,7 @@ class ToServe(ServerMessage):
 
 
 class Serving:
-    """Serves one deployment until it is stopped, lost, or this worker ends (`ending`)."""
+    """A deployment that is served until it is stopped or lost, or this worker ends (`ending`)."""
 
     def __init__(
         self,
@@ -66,65 +66,65 @@ class Serving:
         self._changed = threading.Condition()
 
     def run(self) -> None:
-        """Serve. What goes wrong is told to the site; Unauthorised and GivenUp are raised."""
+        """Serve the deployment. Errors are reported to the site; Unauthorised and GivenUp are raised."""
         self.say(f"{self.told.model}: attempt {self.told.attempt} begins, on {self.kind}")
-        beats = threading.Thread(target=self._beats, name="beats", daemon=True)
-        held = -1
+        beats = threading.Thread(target=self._send_beats, name="beats", daemon=True)
+        lock_file = -1
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            held = lifeline.hold(self.folder / LOCK)
+            lock_file = lifeline.hold_lock(self.folder / LOCK)
             beats.start()
             self._serve()
         except StaleAttempt:
             self.stale = True
         except InputError as error:
-            self._end("failed", str(error))
+            self._report_end("failed", str(error))
         except GivenUp:
-            self._end("released", "")
+            self._report_end("released", "")
         except (InfrastructureError, OSError) as error:
-            self._end("crashed", str(error))
+            self._report_end("crashed", str(error))
         finally:
             self.over.set()
             if self.server is not None:
                 self.server.end()
-            if held >= 0:
-                os.close(held)
+            if lock_file >= 0:
+                os.close(lock_file)
             shutil.rmtree(self.folder, ignore_errors=True)
             if self.stale:
                 self.say(f"{self.told.model}: is not served by attempt {self.told.attempt} any more")
 
-    def _stops(self) -> bool:
+    def _is_stopping(self) -> bool:
         return self.stale or self.ending()
 
     def _serve(self) -> None:
         require_room(self.told.files, self.folder, self.cache)
         for file in self.told.files:
-            bring(self.client, file, self.folder / "model" / file.path, self.cache, True, self._stops)
+            place_file(self.client, file, self.folder / "model" / file.path, self.cache, True, self._is_stopping)
         settings = ServerSettings(
             self.folder / "model", self.told.context, self.told.at_once, self.told.memory_share, self.threads
         )
         server = self.server = ModelServer(self.kind, settings, self.folder / LOCK, self.folder / LOG)
         began = time.monotonic()
-        while not self._stops() and not server.answers():
+        while not self._is_stopping() and not server.answers():
             if not server.is_alive:
-                return self._end("failed", server.why_ended())
+                return self._report_end("failed", server.describe_end())
             if time.monotonic() - began > START_S:
-                return self._end("failed", f"The server did not answer within {START_S:g} seconds.")
+                return self._report_end("failed", f"The server did not answer within {START_S:g} seconds.")
             time.sleep(LOOK_S)
-        if not self._stops():
+        if not self._is_stopping():
             self.ready = True
-            self._beat()
+            self._send_beat()
             self.say(f"{self.told.model}: ready")
             self._answer_all(server)
         if self.ending():
-            self._end("released", "")
+            self._report_end("released", "")
         elif not self.stale and not server.is_alive:
-            self._end("crashed", server.why_ended())
+            self._report_end("crashed", server.describe_end())
 
     def _answer_all(self, server: ModelServer) -> None:
         with ThreadPoolExecutor(self.told.at_once, thread_name_prefix="answer") as pool:
             try:
-                while not self._stops() and server.is_alive:
+                while not self._is_stopping() and server.is_alive:
                     free = self.told.at_once - len(self._holding)
                     if free < 1:
                         with self._changed:
@@ -134,7 +134,7 @@ class Serving:
                         self._holding.add(str(request["id"]))
                         pool.submit(self._answer, server, request)
             finally:
-                # Whoever still waits is told by the site that this attempt is gone.
+                # The site notifies the remaining callers that this attempt has ended.
                 server.end()
 
     def _take(self, most: int) -> list[dict[str, Any]]:
@@ -145,30 +145,32 @@ class Serving:
         return listed if good and isinstance(listed, list) else []
 
     def _answer(self, server: ModelServer, request: dict[str, Any]) -> None:
-        """Boundary of a thread: what cannot be sent is lost with the attempt, which the site tells."""
-        asked = str(request["id"])
+        """Answer one request. Boundary of a thread: an answer that cannot be sent is lost with the attempt, which the
+        site reports.
+        """
+        request_id = str(request["id"])
         try:
             body = request.get("body")
-            status, told = server.ask(body if isinstance(body, dict) else {})
-            json.dumps(told, allow_nan=False)
-            self._call(f"requests/{quote(asked, safe='')}/answer", {"status": status, "body": told})
+            status, answer_body = server.ask(body if isinstance(body, dict) else {})
+            json.dumps(answer_body, allow_nan=False)
+            self._call(f"requests/{quote(request_id, safe='')}/answer", {"status": status, "body": answer_body})
         except StaleAttempt:
             self.stale = True
         except (EnvariumError, ValueError) as error:
             self.say(f"{self.told.model}: an answer was not sent: {error}")
         finally:
             with self._changed:
-                self._holding.discard(asked)
+                self._holding.discard(request_id)
                 self._changed.notify()
 
-    def _beats(self) -> None:
+    def _send_beats(self) -> None:
         while not self.over.wait(self.heartbeat_s):
-            self._beat()
+            self._send_beat()
 
-    def _beat(self) -> None:
+    def _send_beat(self) -> None:
         body = {
             "ready": self.ready,
-            "engine": said(self.kind),
+            "engine": describe_server(self.kind),
             "log": self.server.log_end() if self.server is not None else "",
             "holding": list(self._holding)[:1_000],
         }
@@ -179,7 +181,7 @@ class Serving:
         except (GivenUp, ServerRefusal):
             return
 
-    def _end(self, ending: str, message: str) -> None:
+    def _report_end(self, ending: str, message: str) -> None:
         self.say(f"{self.told.model}: {ending}. {message}")
         log = self.server.log_end() if self.server is not None else ""
         with contextlib.suppress(GivenUp, StaleAttempt):

@@ -1,6 +1,6 @@
 """A guard of a server: `python -m training.worker.serving.guard LOCK COMMAND...` ends it when the lock is free.
 
-The lock is held by the worker as long as it lives (`training.lifeline`). A server that is not ours looks at no lock.
+The worker holds the lock as long as it lives (`training.lifeline`). Third-party servers check no lock themselves.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import signal
 import subprocess
 import sys
 
-from training.lifeline import end_with
+from training.lifeline import end_with_holder
 
 
 def main() -> int:
-    """Run the command in this process's group; returns its status."""
+    """Run the command in this process's group; return its status."""
     path, *command = sys.argv[1:]
-    end_with(path, lambda status: os.killpg(os.getpgrp(), signal.SIGKILL))
+    end_with_holder(path, lambda status: os.killpg(os.getpgrp(), signal.SIGKILL))
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     signal.signal(signal.SIGTERM, lambda number, frame: process.terminate())
     return process.wait()

@@ -1,4 +1,4 @@
-"""Servers of models as processes: which one this machine can run, its command line, whether it answers yet."""
+"""Servers of models as processes: the kind that this machine can run, its command line, and its readiness."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from synthesis.errors import InfrastructureError
 from training.job import SERVING_KEY, THREADS_WAIT
 from training.lifeline import ALIVE
 from training.worker import machine
-from training.worker.child import ROOT, TOKEN, tail
+from training.worker.child import ROOT, TOKEN, read_tail
 
 VLLM = "ENVARIUM_VLLM"
 """The environment variable with vLLM's executable, where it stands in an environment of its own."""
@@ -36,7 +36,7 @@ _PARSERS = (("<function=", "qwen3_coder"), ("<tool_call>", "hermes"), ("<|python
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """How a folder with a model is served."""
+    """Settings for serving a model's folder."""
 
     folder: Path
     context: int = 0
@@ -45,51 +45,53 @@ class ServerSettings:
     threads: int = 0
 
 
-def vllm_path() -> str:
-    """vLLM's executable: named by the environment, beside this Python, or on the path; empty where there is none."""
+def find_vllm() -> str:
+    """Return vLLM's executable: named by the environment, beside this Python, or on the path; empty if there is
+    none.
+    """
     named = os.environ.get(VLLM, "")
     beside = Path(sys.executable).with_name("vllm")
     return named or (str(beside) if beside.is_file() else shutil.which("vllm") or "")
 
 
-def kind_here(asked: str = "auto") -> ServerKind:
-    """vLLM where it is installed and a GPU is there, or where it is asked for; else transformers."""
+def choose_server_kind(asked: str = "auto") -> ServerKind:
+    """Return `vllm` if it is installed and a GPU exists, or if it is requested; else `transformers`."""
     if asked == "auto":
-        return "vllm" if vllm_path() and machine.devices() else "transformers"
+        return "vllm" if find_vllm() and machine.list_devices() else "transformers"
     return "vllm" if asked == "vllm" else "transformers"
 
 
-def said(kind: ServerKind) -> str:
-    """The server's name and, where this Python has it, version."""
+def describe_server(kind: ServerKind) -> str:
+    """Return the server's name and, if this Python has it, version."""
     with contextlib.suppress(metadata.PackageNotFoundError):
         return f"{kind} {metadata.version(kind)}"
     return kind
 
 
-def command_of(kind: ServerKind, settings: ServerSettings, port: int) -> list[str]:
-    """The command line. Raises InfrastructureError: vLLM is asked for and not here."""
+def build_command(kind: ServerKind, settings: ServerSettings, port: int) -> list[str]:
+    """Return the command line. Raises InfrastructureError: vLLM is requested and not installed."""
     if kind == "transformers":
         command = [sys.executable, "-m", "training.chat_server", str(settings.folder), "--port", str(port)]
         command += ["--context", str(settings.context), "--at-once", str(settings.at_once)]
         return [*command, "--threads", str(settings.threads)]
-    if not vllm_path():
+    if not find_vllm():
         raise InfrastructureError(f"vLLM is not installed here: install it, or name its executable in {VLLM}.")
-    command = [vllm_path(), "serve", str(settings.folder), "--host", "127.0.0.1", "--port", str(port)]
+    command = [find_vllm(), "serve", str(settings.folder), "--host", "127.0.0.1", "--port", str(port)]
     command += ["--served-model-name", "served", "--gpu-memory-utilization", str(settings.memory_share)]
     command += ["--max-num-seqs", str(settings.at_once)]
     if settings.context:
         command += ["--max-model-len", str(settings.context)]
-    return command + _parsers(_template(settings.folder))
+    return command + _choose_parsers(_read_template(settings.folder))
 
 
-def _parsers(template: str) -> list[str]:
+def _choose_parsers(template: str) -> list[str]:
     parser = next((name for mark, name in _PARSERS if mark in template), "")
     options = ["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []
     return [*options, *(["--reasoning-parser", "qwen3"] if "<think>" in template else [])]
 
 
-def _template(folder: Path) -> str:
-    """The chat template as the model's files hold it."""
+def _read_template(folder: Path) -> str:
+    """Return the chat template in the model's files."""
     for name in ("chat_template.jinja", "tokenizer_config.json"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             return (folder / name).read_text(encoding="utf-8")
@@ -107,7 +109,7 @@ class ModelServer:
         guard = [sys.executable, "-m", "training.worker.serving.guard", str(lock)]
         with log.open("ab") as file:
             self.process = subprocess.Popen(
-                [*guard, *command_of(kind, settings, self.port)],
+                [*guard, *build_command(kind, settings, self.port)],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -122,30 +124,30 @@ class ModelServer:
         )  # fmt: skip
 
     def _environment(self, settings: ServerSettings) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name not in (TOKEN, ALIVE)}
-        # All that it needs lies in the folder, and what it does is nobody's business.
-        kept |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
-        kept |= {"VLLM_API_KEY": self.key, SERVING_KEY: self.key}
-        kept.setdefault(*THREADS_WAIT)
+        environment = {name: value for name, value in os.environ.items() if name not in (TOKEN, ALIVE)}
+        # All required files are in the folder, so the hub is not needed; telemetry is off.
+        environment |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1"}
+        environment |= {"VLLM_API_KEY": self.key, SERVING_KEY: self.key}
+        environment.setdefault(*THREADS_WAIT)
         if settings.threads:
-            kept["OMP_NUM_THREADS"] = str(settings.threads)
-        if self.kind == "vllm" and Path(vllm_path()).parent != Path(sys.executable).parent:
-            kept.pop("PYTHONPATH")  # of another environment
-        return kept
+            environment["OMP_NUM_THREADS"] = str(settings.threads)
+        if self.kind == "vllm" and Path(find_vllm()).parent != Path(sys.executable).parent:
+            environment.pop("PYTHONPATH")  # of another environment
+        return environment
 
     @property
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
     def answers(self) -> bool:
-        """Whether it is ready."""
+        """Return whether it is ready."""
         try:
             return self._http.get("/health", timeout=5.0).status_code == 200
         except httpx.HTTPError:
             return False
 
     def ask(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """(status, body) of its answer; 503 where it gave none."""
+        """Return (status, body) of its answer; 503 if it gave none."""
         name = str(body.get("model", ""))
         try:
             with self._http.stream("POST", "/v1/chat/completions", json=body | {"model": "served"}) as reply:
@@ -153,23 +155,23 @@ class ModelServer:
                 for chunk in reply.iter_bytes():
                     text += chunk
                     if len(text) > REPLY_BYTES:
-                        return 502, _failure(f"The model's reply has more than {REPLY_BYTES:,} bytes.")
+                        return 502, _build_failure(f"The model's reply has more than {REPLY_BYTES:,} bytes.")
                 status = reply.status_code
-            told = httpx.Response(200, content=bytes(text)).json()
+            answer_body = httpx.Response(200, content=bytes(text)).json()
         except (httpx.HTTPError, ValueError):
-            return 503, _failure("The model's server was lost before it had answered. Ask again in a while.")
-        if not isinstance(told, dict):
-            return 502, _failure("The model's server answered with something that is no object.")
+            return 503, _build_failure("The model's server was lost before it had answered. Ask again in a while.")
+        if not isinstance(answer_body, dict):
+            return 502, _build_failure("The model's server answered with something that is no object.")
         if status in (401, 403, 404) or not (status == 200 or 400 <= status <= 599):
-            return 502, _failure(f"The model's server answered with the status {status}.")
-        return status, told | ({"model": name} if status == 200 else {})
+            return 502, _build_failure(f"The model's server answered with the status {status}.")
+        return status, answer_body | ({"model": name} if status == 200 else {})
 
     def log_end(self) -> str:
-        """The end of what it printed."""
-        return tail(self.log, LOG_BYTES).decode("utf-8", "replace").replace("\0", "\ufffd")
+        """Return the end of its output."""
+        return read_tail(self.log, LOG_BYTES).decode("utf-8", "replace").replace("\0", "\ufffd")
 
-    def why_ended(self) -> str:
-        """The last thing that it said, or how it ended."""
+    def describe_end(self) -> str:
+        """Return the last line of its output, and how it ended."""
         code = self.process.poll()
         lines = [line.strip() for line in self.log_end().splitlines() if line.strip()]
         ended = (
@@ -185,5 +187,5 @@ class ModelServer:
         self._http.close()
 
 
-def _failure(message: str) -> dict[str, Any]:
+def _build_failure(message: str) -> dict[str, Any]:
     return {"error": {"message": message, "code": "model_away", "param": None, "type": "server_error"}}

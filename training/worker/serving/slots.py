@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from synthesis.errors import EnvariumError, InfrastructureError
-from training.worker.assignment import read_told
+from training.worker.assignment import parse_reply
 from training.worker.client import Client, GivenUp, Unauthorised
 from training.worker.serving.deployment import Serving, ToServe
 from training.worker.serving.model_server import ServerKind
@@ -21,7 +21,7 @@ IDLE_CLAIMS = 3
 
 @dataclass
 class Slots:
-    """What the slots of a worker share. `register` makes the worker known again where the site forgot it."""
+    """Shared state of a worker's serving slots."""
 
     client: Client
     worker: Callable[[], str]
@@ -38,11 +38,13 @@ class Slots:
     def run(self, count: int) -> None:
         """Serve in `count` slots until this worker ends; with `until_idle`, until nothing waits and nothing is served.
 
-        Raises Unauthorised, InfrastructureError: what ended a slot.
+        Raises the error that ended a slot: Unauthorised, InfrastructureError.
         """
-        # What a worker that was killed left: its servers have ended, and others may serve their models by now.
+        # Remains of a killed worker: its servers have ended, and other workers may serve their models by now.
         shutil.rmtree(self.home / "deployments", ignore_errors=True)
-        slots = [threading.Thread(target=self._slot, args=(number,), name=f"slot-{number}") for number in range(count)]
+        slots = [
+            threading.Thread(target=self._run_slot, args=(number,), name=f"slot-{number}") for number in range(count)
+        ]
         for slot in slots:
             slot.start()
         for slot in slots:
@@ -50,16 +52,16 @@ class Slots:
         if self.failed:
             raise self.failed[0]
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self.ending() or bool(self.failed)
 
-    def _slot(self, number: int) -> None:
-        """Boundary of a slot's thread: what ends one ends them all."""
+    def _run_slot(self, number: int) -> None:
+        """Run a slot's thread. Boundary: an error in one slot ends all of them."""
         idle = 0
         try:
-            while not self._over():
-                told = self._claim()
-                if told is None:
+            while not self._is_over():
+                claimed = self._claim()
+                if claimed is None:
                     idle += 1
                     if self.until_idle and idle >= IDLE_CLAIMS and not self.busy:
                         return
@@ -67,7 +69,7 @@ class Slots:
                 idle = 0
                 self.busy.add(number)
                 try:
-                    self._serve(told)
+                    self._serve(claimed)
                 finally:
                     self.busy.discard(number)
         except GivenUp:
@@ -81,12 +83,12 @@ class Slots:
         path = f"workers/{self.worker()}/deployments/claim"
         params: dict[str, str | int] = {"wait_s": int(CLAIM_WAIT_S)}
         reply = self.client.call("POST", path, {}, params=params, wait_s=CLAIM_WAIT_S)
-        return read_told(ToServe, reply) if reply is not None else None
+        return parse_reply(ToServe, reply) if reply is not None else None
 
     def _serve(self, told: ToServe) -> None:
         serving = Serving(
             self.client, told, self.home, self.kind, threads=self.threads, heartbeat_s=self.heartbeat_s,
-            ending=self._over, say=self.say,
+            ending=self._is_over, say=self.say,
         )  # fmt: skip
         try:
             serving.run()

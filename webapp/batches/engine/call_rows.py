@@ -14,12 +14,12 @@ from django.db.models import F
 from django.utils import timezone
 
 from synthesis.errors import LLMError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from webapp.batches.engine.failure_signature import signature_of
+from webapp.batches.engine.failure_signature import build_failure_signature
 from webapp.batches.models import Body, CallState, LLMCall
-from webapp.content_store import row_of, save_rows, unpack
+from webapp.content_store import build_content_row, save_rows, unpack_value
 
 ERROR_CHARS = 10_000
 TABLE = LLMCall._meta.db_table
@@ -64,7 +64,7 @@ class BeginCall:
 
 @dataclass(frozen=True)
 class KeepCall:
-    """`cost` None: nobody can tell. `assumed` is then held against the cap."""
+    """Wish to store a reply. `cost` None: the cost is unknown; `assumed` is then held against the cap."""
 
     key: str
     reply: Reply
@@ -82,7 +82,7 @@ class FailCall:
 
 @dataclass(frozen=True)
 class NoteReading:
-    """How a kept reply was read: what was repaired, and why it could not be used, if so."""
+    """Wish to note the reading of a kept reply: repairs, and the reason if it could not be used."""
 
     key: str
     repairs: tuple[str, ...]
@@ -93,7 +93,7 @@ Wish = FindCall | BeginCall | KeepCall | FailCall | NoteReading
 
 
 class CallRow(NamedTuple):
-    """What is known of a call: its requests in flight, and its state."""
+    """Requests of a call in flight, and its state."""
 
     open: int
     state: str
@@ -102,93 +102,100 @@ class CallRow(NamedTuple):
 NOTHING = CallRow(0, "")
 
 
-def found_of(keys: Iterable[str]) -> dict[str, Reply]:
-    """The replies that are stored under these keys."""
+def find_stored_replies(keys: Iterable[str]) -> dict[str, Reply]:
+    """Return the replies that are stored under these keys."""
     if not keys:
         return {}
     rows = LLMCall.objects.filter(key__in=list(keys), state=CallState.DONE).values_list("key", "reply", "reply__body")
-    return {key: Reply.model_validate(unpack(Body, digest, body)) for key, digest, body in rows}
+    return {key: Reply.model_validate(unpack_value(Body, digest, body)) for key, digest, body in rows}
 
 
-def record(
+def record_calls(
     batch: int, begun: Sequence[BeginCall], keeps: Sequence[KeepCall], fails: Sequence[FailCall]
 ) -> tuple[dict[str, Reply], int]:
-    """(replies that count, requests that gave none). Within a transaction.
+    """Return (replies that count, number of requests without a reply). Within a transaction.
 
-    Where a reply was there before, it wins, and the other one was paid for all the same. Of a call that is begun anew,
-    what a process before left open is lost.
+    If a reply was stored before, it wins, and the other one is paid for all the same. If a call is begun anew, requests
+    that an earlier process left open are lost.
     """
     new = [wish for wish in begun if not wish.again]
-    asked = {wish.key: row_of(Body, wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
+    request_bodies = {
+        wish.key: build_content_row(Body, wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new
+    }
     heard = {wish.key: wish for wish in reversed(keeps)}
     replies = {
-        key: row_of(Body, wish.reply.model_dump(mode="json", exclude_defaults=True)) for key, wish in heard.items()
+        key: build_content_row(Body, wish.reply.model_dump(mode="json", exclude_defaults=True))
+        for key, wish in heard.items()
     }
-    save_rows(Body, [*asked.values(), *replies.values()])
+    save_rows(Body, [*request_bodies.values(), *replies.values()])
     wishes: list[BeginCall | KeepCall | FailCall] = [*begun, *keeps, *fails]
-    known = _locked([wish.key for wish in wishes])
-    first = {key: wish for key, wish in heard.items() if known.get(key, NOTHING).state != CallState.DONE}
-    beside = [wish for wish in keeps if first.get(wish.key) is not wish]
-    _begin(batch, new, asked, known)
-    _again([wish.key for wish in begun if wish.again])
-    _keep(list(first.values()), replies)
-    _land([(wish.key, wish.cost) for wish in beside], answered=1)
-    _fail(fails)
-    lost = sum(known.get(key, NOTHING).open for key in [wish.key for wish in new] + [wish.key for wish in fails])
-    lost += sum(max(known.get(key, NOTHING).open - 1, 0) for key in heard)
-    given = {key: wish.reply for key, wish in first.items()}
-    return given | found_of({wish.key for wish in beside} - given.keys()), lost
+    known_calls = _lock_calls([wish.key for wish in wishes])
+    first = {key: wish for key, wish in heard.items() if known_calls.get(key, NOTHING).state != CallState.DONE}
+    later_keeps = [wish for wish in keeps if first.get(wish.key) is not wish]
+    _insert_begun_calls(batch, new, request_bodies, known_calls)
+    _count_repeated_requests([wish.key for wish in begun if wish.again])
+    _store_replies(list(first.values()), replies)
+    _close_requests([(wish.key, wish.cost) for wish in later_keeps], answered=1)
+    _store_failures(fails)
+    lost = sum(known_calls.get(key, NOTHING).open for key in [wish.key for wish in new] + [wish.key for wish in fails])
+    lost += sum(max(known_calls.get(key, NOTHING).open - 1, 0) for key in heard)
+    kept_replies = {key: wish.reply for key, wish in first.items()}
+    return kept_replies | find_stored_replies({wish.key for wish in later_keeps} - kept_replies.keys()), lost
 
 
-def note_readings(wishes: Sequence[NoteReading]) -> None:
+def store_readings(wishes: Sequence[NoteReading]) -> None:
     for wish in sorted(wishes, key=lambda wish: wish.key):
         repairs = [name[:40] for name in wish.repairs]
-        LLMCall.objects.filter(key=wish.key).update(repairs=repairs, unusable=clean(wish.unusable)[:300])
+        LLMCall.objects.filter(key=wish.key).update(repairs=repairs, unusable=clean_text(wish.unusable)[:300])
 
 
-def _begin(batch: int, wishes: list[BeginCall], bodies: dict[str, Body], known: dict[str, CallRow]) -> None:
-    """Rows for what is about to be sent."""
+def _insert_begun_calls(
+    batch: int, wishes: list[BeginCall], bodies: dict[str, Body], known: dict[str, CallRow]
+) -> None:
+    """Insert rows of new calls, and mark known calls as sent anew."""
     fresh = [wish for wish in wishes if wish.key not in known]
     fresh.sort(key=lambda wish: wish.key)
-    LLMCall.objects.bulk_create([_row(batch, wish, bodies[wish.key].hash) for wish in fresh], ignore_conflicts=True)
+    LLMCall.objects.bulk_create(
+        [_build_call_row(batch, wish, bodies[wish.key].hash) for wish in fresh], ignore_conflicts=True
+    )
     if begun := [wish.key for wish in wishes if wish.key in known]:
-        _execute(SENT_ANEW, [begun])
+        _execute_sql(SENT_ANEW, [begun])
 
 
-def _again(keys: list[str]) -> None:
+def _count_repeated_requests(keys: list[str]) -> None:
     if keys:
         LLMCall.objects.filter(key__in=keys).update(
             open=F("open") + 1, requests=F("requests") + 1, updated_at=timezone.now()
         )
 
 
-def _keep(wishes: list[KeepCall], bodies: dict[str, Body]) -> None:
+def _store_replies(wishes: list[KeepCall], bodies: dict[str, Body]) -> None:
     if wishes:
-        columns = zip(*(_reply_columns(wish, bodies[wish.key].hash) for wish in wishes), strict=True)
-        _execute(ANSWERED, [list(column) for column in columns])
+        columns = zip(*(_build_reply_columns(wish, bodies[wish.key].hash) for wish in wishes), strict=True)
+        _execute_sql(ANSWERED, [list(column) for column in columns])
 
 
-def _land(calls: Sequence[tuple[str, float | None]], answered: int) -> None:
-    """Nothing of these calls (key, what was paid) is in flight any more."""
+def _close_requests(calls: Sequence[tuple[str, float | None]], answered: int) -> None:
+    """Mark all requests of these calls (key, amount paid) as no longer in flight."""
     if calls:
-        _execute(LANDED, [answered, *(list(column) for column in zip(*calls, strict=True))])
+        _execute_sql(LANDED, [answered, *(list(column) for column in zip(*calls, strict=True))])
 
 
-def _fail(wishes: Sequence[FailCall]) -> None:
-    _land([(wish.key, 0.0) for wish in wishes], answered=0)
+def _store_failures(wishes: Sequence[FailCall]) -> None:
+    _close_requests([(wish.key, 0.0) for wish in wishes], answered=0)
     for wish in wishes:
-        message = clean(str(wish.error))[:ERROR_CHARS]
+        message = clean_text(str(wish.error))[:ERROR_CHARS]
         LLMCall.objects.filter(key=wish.key).exclude(state=CallState.DONE).update(
             state=CallState.FAILED,
             reason=wish.error.reason[:40],
             error=message,
-            signature=signature_of(wish.stage, wish.error.reason, message),
+            signature=build_failure_signature(wish.stage, wish.error.reason, message),
             updated_at=timezone.now(),
         )
 
 
-def _locked(keys: list[str]) -> dict[str, CallRow]:
-    """The calls that are there, held until the transaction ends."""
+def _lock_calls(keys: list[str]) -> dict[str, CallRow]:
+    """Return the calls that exist, locked until the transaction ends."""
     if not keys:
         return {}
     with connection.cursor() as cursor:
@@ -196,18 +203,18 @@ def _locked(keys: list[str]) -> dict[str, CallRow]:
         return {key: CallRow(was_open, state) for key, was_open, state in cursor.fetchall()}
 
 
-def _execute(sql: str, given: list[Any]) -> None:
+def _execute_sql(sql: str, given: list[Any]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(sql, given)
 
 
-def _row(batch: int, wish: BeginCall, request: str) -> LLMCall:
+def _build_call_row(batch: int, wish: BeginCall, request: str) -> LLMCall:
     site = wish.call.site
     return LLMCall(
         key=wish.key,
         batch_id=batch,
         item_id=wish.item,
-        path=clean(site.item)[:400],
+        path=clean_text(site.item)[:400],
         role=site.role[:16],
         stage=site.stage[:40],
         sample=site.sample,
@@ -218,7 +225,7 @@ def _row(batch: int, wish: BeginCall, request: str) -> LLMCall:
     )
 
 
-def _reply_columns(wish: KeepCall, reply: str) -> tuple[Any, ...]:
+def _build_reply_columns(wish: KeepCall, reply: str) -> tuple[Any, ...]:
     used = wish.reply.usage
     tokens = used.prompt_tokens, used.completion_tokens, used.cached_tokens
     return wish.key, reply, *tokens, wish.seconds, wish.cost

@@ -1,4 +1,4 @@
-"""The store of calls on PostgreSQL. Many tasks of one event loop ask; what waits is one transaction of one thread."""
+"""Call store on PostgreSQL. Wishes of many tasks of one event loop are executed in one transaction of one thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from synthesis.errors import LLMError, SpendCapReached
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from synthesis.llm.cost import CostMeter, Price, cost_of
+from synthesis.llm.cost import CostMeter, Price, compute_cost
 from webapp.batches.engine.call_rows import (
     BeginCall,
     FailCall,
@@ -22,11 +22,11 @@ from webapp.batches.engine.call_rows import (
     KeepCall,
     NoteReading,
     Wish,
-    found_of,
-    note_readings,
-    record,
+    find_stored_replies,
+    record_calls,
+    store_readings,
 )
-from webapp.batches.engine.spend import RefusedCall, grant
+from webapp.batches.engine.spend import RefusedCall, grant_calls
 from webapp.batches.engine.write_batcher import WriteBatcher
 from webapp.batches.models import Batch, BatchLane
 
@@ -36,10 +36,10 @@ LOOK_AGAIN = 0.2
 
 
 class CallWriter:
-    """Carries out one lane's wishes, many in a transaction. A reply is stored once its `KeepCall` returns.
+    """Executor of one lane's wishes, many in a transaction. A reply is stored once its `KeepCall` returns.
 
-    The meter learns from the batch's row what other lanes spend meanwhile. `held` is by call what requests in flight
-    are likely to cost, where there is a cap.
+    The meter learns from the batch's row what other lanes spend meanwhile. `held` is the likely cost of requests in
+    flight by call, if there is a cap.
     """
 
     def __init__(self, batch: int, job: int, threads: Executor, meter: CostMeter) -> None:
@@ -57,7 +57,7 @@ class CallWriter:
         return await self.gathered.do(wish)
 
     def _carry_out(self, wishes: list[Wish]) -> list[Any]:
-        """The answers in order. Commits before it returns."""
+        """Execute the wishes and return their answers in order. Commits before it returns."""
         held = dict(self.held)
         for wish in wishes:
             if isinstance(wish, KeepCall | FailCall):
@@ -65,11 +65,13 @@ class CallWriter:
         try:
             with transaction.atomic():
                 begun, refused = self._room([wish for wish in wishes if isinstance(wish, BeginCall)], held)
-                replies = found_of({wish.key for wish in wishes if isinstance(wish, FindCall)})
+                replies = find_stored_replies({wish.key for wish in wishes if isinstance(wish, FindCall)})
                 keeps = [wish for wish in wishes if isinstance(wish, KeepCall)]
-                kept, lost = record(self.batch, begun, keeps, [wish for wish in wishes if isinstance(wish, FailCall)])
-                note_readings([wish for wish in wishes if isinstance(wish, NoteReading)])
-                spent = _pay(self.batch, keeps, len(begun), lost)
+                kept_replies, lost = record_calls(
+                    self.batch, begun, keeps, [wish for wish in wishes if isinstance(wish, FailCall)]
+                )
+                store_readings([wish for wish in wishes if isinstance(wish, NoteReading)])
+                spent = _add_batch_spend(self.batch, keeps, len(begun), lost)
                 if held != self.held:
                     BatchLane.objects.filter(job_id=self.job).update(reserved=sum(held.values()))
             self.held = held
@@ -77,14 +79,14 @@ class CallWriter:
                 self.paid += sum((keep.cost or 0.0) + keep.assumed for keep in keeps)
                 self.meter.elsewhere = max(0.0, spent - self.before - self.paid)
                 self.tell_change()
-            return [_answer(wish, replies, kept, refused) for wish in wishes]
+            return [_build_answer(wish, replies, kept_replies, refused) for wish in wishes]
         finally:
-            connection.close()
+            connection.close()  # this thread's: the pool gets it back between transactions
 
     def _room(self, wishes: list[BeginCall], held: dict[str, float]) -> tuple[list[BeginCall], dict[str, RefusedCall]]:
-        """(those that may begin, why the others may not); what may is held from now on."""
+        """Return (wishes that may begin, refusals of the others); those that may begin are held from now on."""
         asking = {} if self.meter.cap is None else {wish.key: wish.likely for wish in wishes if not wish.again}
-        refused = grant(self.batch, self.job, asking, held) if asking else {}
+        refused = grant_calls(self.batch, self.job, asking, held) if asking else {}
         return [wish for wish in wishes if wish.key not in refused], refused
 
 
@@ -92,7 +94,7 @@ class CallWriter:
 class ItemStore:
     """The `CallStore` of one stage of one item; it also remembers which calls were used.
 
-    `check_stop` is asked before each call, so that nothing begins once the batch is to stand still.
+    `check_stop` is called before each call, so that nothing begins once the batch is to stop.
     """
 
     writer: CallWriter
@@ -122,10 +124,10 @@ class ItemStore:
 
     async def keep(self, key: str, call: StageCall, reply: Reply) -> Reply:
         began, model = self._began.pop(key, (time.monotonic(), ""))
-        cost = cost_of(self._price(model), reply.usage)
+        cost = compute_cost(self._price(model), reply.usage)
         assumed = self._likely(call, model) if cost is None else 0.0
-        kept: Reply = await self.writer.do(KeepCall(key, reply, cost, time.monotonic() - began, assumed))
-        return kept
+        kept_reply: Reply = await self.writer.do(KeepCall(key, reply, cost, time.monotonic() - began, assumed))
+        return kept_reply
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
         self.last_failed = key
@@ -137,7 +139,7 @@ class ItemStore:
         await self.writer.do(NoteReading(key, tuple(repairs), unusable))
 
     async def give_up(self, stage: str) -> None:
-        """The stage has ended: what was broken off with it (calls beside one that failed) is in flight no more."""
+        """Fail the calls left in flight by the stage that has ended (calls beside one that failed)."""
         error = LLMError("given_up", "The stage ended before the reply came: a call beside this one failed.")
         left, self._began = list(self._began), {}
         await asyncio.gather(*(self.writer.do(FailCall(key, stage, error)) for key in left))
@@ -150,7 +152,9 @@ class ItemStore:
         return 0.0 if meter.cap is None or price is None or price.free else price.of(meter.likely(call))
 
 
-def _answer(wish: Wish, replies: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, RefusedCall]) -> Any:
+def _build_answer(
+    wish: Wish, replies: dict[str, Reply], kept: dict[str, Reply], refused: dict[str, RefusedCall]
+) -> Any:
     if isinstance(wish, FindCall):
         return replies.get(wish.key)
     if isinstance(wish, BeginCall):
@@ -158,8 +162,8 @@ def _answer(wish: Wish, replies: dict[str, Reply], kept: dict[str, Reply], refus
     return kept[wish.key] if isinstance(wish, KeepCall) else None
 
 
-def _pay(batch: int, keeps: list[KeepCall], requests: int, lost: int) -> float | None:
-    """What counts against the batch's cap now; None where nothing changed."""
+def _add_batch_spend(batch: int, keeps: list[KeepCall], requests: int, lost: int) -> float | None:
+    """Add to the batch's spend and return what now counts against its cap; None if nothing changed."""
     if not (keeps or requests or lost):
         return None
     cost, assumed = sum(keep.cost or 0.0 for keep in keeps), sum(keep.assumed for keep in keeps)

@@ -18,17 +18,17 @@ OF_REPLIES = "Look at the reply and retry the item; if it stays so, clone the ba
 OF_OURS = "This is a fault of Envarium, not of the item: the worker's log has more. Retry the item."
 
 
-def advised(error: Exception) -> str:
-    """The message of a failure with what to do about it."""
+def add_advice(error: Exception) -> str:
+    """Return the message of a failure with advice on it."""
     if isinstance(error, MalformedReply):
         return f"{str(error).rstrip('.')}. {OF_REPLIES}"
     if not isinstance(error, LLMError) or not error.requests:  # nothing was sent: the message has its own advice
         return str(error)
     wait = f"It asks to be left alone for {error.retry_after:.0f} seconds." if error.retry_after else ""
-    return _joined(str(error), wait, AT_ENDPOINT.get(error.reason, "Retry the item."))
+    return _join_sentences(str(error), wait, AT_ENDPOINT.get(error.reason, "Retry the item."))
 
 
-def _joined(*sentences: str) -> str:
+def _join_sentences(*sentences: str) -> str:
     return " ".join(
         sentence if sentence.endswith((".", "!", "?", ")")) else f"{sentence}." for sentence in sentences if sentence
     )

@@ -1,10 +1,10 @@
-"""Signature of a failure: its message without what differs from item to item."""
+"""Signature of a failure: its message without the parts that differ between items."""
 
 from __future__ import annotations
 
 import re
 
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 
 LONGEST = 300
 _REPLACED = (
@@ -15,9 +15,9 @@ _REPLACED = (
 )
 
 
-def signature_of(stage: str, reason: str, message: str) -> str:
-    """`stage: reason: message` with quoted parts, hashes and numbers taken out."""
-    words = clean(message)[:2_000]
+def build_failure_signature(stage: str, reason: str, message: str) -> str:
+    """Return `stage: reason: message` without quoted parts, hashes and numbers."""
+    words = clean_text(message)[:2_000]
     for pattern, instead in _REPLACED:
         words = pattern.sub(instead, words)
     return f"{stage}: {reason}: {words.strip()}"[:LONGEST]

@@ -1,6 +1,6 @@
-"""The state of a batch's items, written here alone: taken, moved on, given back, ended, put back.
+"""The state of a batch's items, written only here: taken, moved on, given back, ended, put back.
 
-What a worker writes names its claim; a stale one changes nothing.
+Writes of a worker name its claim; a stale claim changes nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import F, Q
 
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.stages import LEVELS, ItemPart, ItemSpec
-from webapp.batches.engine.failure_signature import signature_of
+from webapp.batches.engine.failure_signature import build_failure_signature
 from webapp.batches.engine.stage_runs import MESSAGE_CHARS, SAVE, EndedStage
 from webapp.batches.models import (
     Batch,
@@ -43,9 +43,9 @@ WHERE row.id = new.id
 
 @dataclass(frozen=True)
 class StageEnding:
-    """How a stage ended for an item, which goes on to `following` (after a `barrier`: later) or ends where it was not
-    kept. With a `product` the item is through: that is what it became, and `parts` are made below it. `attempt` is the
-    stored one of a rejected trajectory, `attempts` are all that the item made at its task."""
+    """The end of a stage for an item, which continues at `following` (after a `barrier`: later), or ends if it was not
+    kept. With a `product` the item is through: `product` is its result, and `parts` are the items made below it.
+    `attempt` is the stored attempt of a rejected trajectory, `attempts` are all that the item made at its task."""
 
     item: int
     ended: EndedStage
@@ -57,7 +57,7 @@ class StageEnding:
     attempts: Sequence[BatchAttempt] = ()
 
 
-def new_item(
+def build_item(
     batch: int,
     path: str,
     level: str,
@@ -66,7 +66,7 @@ def new_item(
     first: dict[str, str],
     parent: BatchItem | None = None,
 ) -> BatchItem:
-    """An item that waits for its first stage, not saved."""
+    """Return an unsaved item that waits for its first stage."""
     rank = [str(name) for name in LEVELS].index(level)
     content = spec.model_dump(mode="json", exclude_defaults=True)
     return BatchItem(
@@ -81,8 +81,8 @@ def new_item(
     )
 
 
-def take(claim: JobClaim, batch: int, count: int, barriers: tuple[str, ...]) -> list[BatchItem]:
-    """Claim up to `count` waiting items, the deepest first; none that waits at a barrier."""
+def claim_items(claim: JobClaim, batch: int, count: int, barriers: tuple[str, ...]) -> list[BatchItem]:
+    """Claim up to `count` waiting items, the deepest first, and none that waits at a barrier."""
     with transaction.atomic():
         claim.require_held()
         if not Batch.objects.filter(pk=batch, state=BatchState.RUNNING).exists():
@@ -98,9 +98,9 @@ def take(claim: JobClaim, batch: int, count: int, barriers: tuple[str, ...]) -> 
     return items
 
 
-def held_items(claim: JobClaim, items: list[int]) -> dict[int, BatchItem]:
-    """The items that this claim holds, until the transaction ends. In one order, so that no two writers wait for each
-    other."""
+def lock_held_items(claim: JobClaim, items: list[int]) -> dict[int, BatchItem]:
+    """Lock and return the items that this claim holds, until the transaction ends. They are locked in one order, so
+    that no two writers wait for each other."""
     rows = BatchItem.objects.select_for_update(of=("self",), no_key=True).filter(
         pk__in=items, claim=claim.number, job_id=claim.row, state=ItemState.RUNNING
     )
@@ -109,14 +109,14 @@ def held_items(claim: JobClaim, items: list[int]) -> dict[int, BatchItem]:
 
 
 def end_stages(endings: Sequence[StageEnding]) -> None:
-    """Bring items to where their stages' ends lead. Within a transaction that holds them."""
-    columns = zip(*(_columns(ending) for ending in endings), strict=True)
+    """Move items on according to the ends of their stages. Within a transaction that holds them."""
+    columns = zip(*(_build_moved_columns(ending) for ending in endings), strict=True)
     with connection.cursor() as cursor:
         cursor.execute(MOVED, [list(column) for column in columns])
 
 
-def _columns(ending: StageEnding) -> tuple[Any, ...]:
-    """As `MOVED` takes them: None leaves what there is."""
+def _build_moved_columns(ending: StageEnding) -> tuple[Any, ...]:
+    """Return the values for `MOVED`: None leaves a column as it is."""
     ended = ending.ended
     used = ended.seconds, ended.cost, ending.attempt
     if ending.product is not None:
@@ -125,31 +125,33 @@ def _columns(ending: StageEnding) -> tuple[Any, ...]:
         state = ItemState.WAITING if ending.barrier else ItemState.RUNNING
         return ending.item, str(state), ending.following, None, None, None, None, *used
     state = ItemState.REJECTED if ended.state == StageState.REJECTED else ItemState.FAILED
-    signature = signature_of(ended.stage, ended.reason, ended.message)
-    failure = ended.reason[:60], clean(ended.message)[:MESSAGE_CHARS], signature, ended.call_key
+    signature = build_failure_signature(ended.stage, ended.reason, ended.message)
+    failure = ended.reason[:60], clean_text(ended.message)[:MESSAGE_CHARS], signature, ended.call_key
     return ending.item, str(state), None, *failure, *used
 
 
-def release(claim: JobClaim) -> int:
-    """Give back what this claim, or an earlier one of its job, still holds: others may take it."""
+def release_items(claim: JobClaim) -> int:
+    """Give back the items that this claim, or an earlier one of its job, still holds, so that others may take them."""
     BatchLane.objects.filter(job_id=claim.row, job__attempt__lte=claim.number).update(reserved=0.0)
-    mine = BatchItem.objects.filter(job_id=claim.row, state=ItemState.RUNNING)
-    return _give_back(mine.filter(claim__lte=claim.number))
+    held_rows = BatchItem.objects.filter(job_id=claim.row, state=ItemState.RUNNING)
+    return _return_to_waiting(held_rows.filter(claim__lte=claim.number))
 
 
-def release_one(claim: JobClaim, item: int) -> None:
-    _give_back(BatchItem.objects.filter(pk=item, job_id=claim.row, claim=claim.number, state=ItemState.RUNNING))
+def release_item(claim: JobClaim, item: int) -> None:
+    _return_to_waiting(BatchItem.objects.filter(pk=item, job_id=claim.row, claim=claim.number, state=ItemState.RUNNING))
 
 
 def release_orphans(batch: int) -> int:
-    """Items of jobs that nobody does at present, or that another attempt holds by now."""
+    """Give back items of jobs that no worker runs at present, or that another attempt holds by now."""
     running = BatchItem.objects.filter(batch_id=batch, state=ItemState.RUNNING)
-    gone = Q(job__isnull=True) | ~Q(job__state="running") | Q(job__attempt__gt=F("claim"))
-    return _give_back(BatchItem.objects.filter(pk__in=list(running.filter(gone).values_list("pk", flat=True))))
+    is_orphan = Q(job__isnull=True) | ~Q(job__state="running") | Q(job__attempt__gt=F("claim"))
+    return _return_to_waiting(
+        BatchItem.objects.filter(pk__in=list(running.filter(is_orphan).values_list("pk", flat=True)))
+    )
 
 
-def _give_back(rows: Any) -> int:
-    """Back to waiting; in a batch that was cancelled they end with it."""
+def _return_to_waiting(rows: Any) -> int:
+    """Set items to waiting; in a cancelled batch they end instead."""
     cancelled = rows.filter(batch__state=BatchState.CANCELLED).values_list("pk", flat=True)
     ended = BatchItem.objects.filter(pk__in=list(cancelled), state=ItemState.RUNNING)
     return ended.update(state=ItemState.CANCELLED) + rows.filter(state=ItemState.RUNNING).update(
@@ -157,21 +159,23 @@ def _give_back(rows: Any) -> int:
     )
 
 
-def cancel_waiting(batch: int) -> int:
-    """End the items that wait. Within a transaction that holds the batch, which was cancelled."""
+def cancel_waiting_items(batch: int) -> int:
+    """End the waiting items. Within a transaction that holds the batch, which was cancelled."""
     waiting = BatchItem.objects.filter(batch_id=batch, state=ItemState.WAITING)
     return waiting.update(state=ItemState.CANCELLED)
 
 
-def leave_out(row: BatchItem, stage: str, reason: str, message: str, alike: str) -> None:
-    """Reject an item at a barrier; `alike` is what such rejections share. Within a transaction that holds the item."""
+def reject_at_barrier(row: BatchItem, stage: str, reason: str, message: str, alike: str) -> None:
+    """Reject an item at a barrier; `alike` is the message that such rejections share. Within a transaction that holds
+    the item."""
     row.state, row.reason, row.message = ItemState.REJECTED, reason, message
-    row.signature = signature_of(stage, reason, alike)
+    row.signature = build_failure_signature(stage, reason, alike)
     row.save()
 
 
-def put_back(row: BatchItem, stage: str) -> None:
-    """Let an item wait at `stage`, without what it had ended of. Within a transaction that holds the item."""
+def return_to_stage(row: BatchItem, stage: str) -> None:
+    """Let an item wait at `stage`, with the fields of its earlier end cleared. Within a transaction that holds the
+    item."""
     row.state, row.stage = ItemState.WAITING, stage
     row.reason, row.message, row.signature, row.call_key, row.attempt = "", "", "", "", None
     row.save()

@@ -21,17 +21,18 @@ from synthesis.stages import Pipeline
 from webapp.batches.engine import item_state
 from webapp.batches.engine.barrier_groups import pass_due_barrier
 from webapp.batches.engine.call_store import CallWriter
-from webapp.batches.engine.cast import Cast, cast, models_of, plays_otherwise
-from webapp.batches.engine.item import BatchStopped, EndpointAway, LaneContext, released, work
+from webapp.batches.engine.cast import Cast, build_cast, has_other_models, open_cast_models
+from webapp.batches.engine.item import run_item
 from webapp.batches.engine.item_state import OPEN, StageEnding
-from webapp.batches.engine.lane_jobs import carry_on, finish, lane_lost, stand_still
+from webapp.batches.engine.lane_context import BatchStopped, EndpointAway, LaneContext, run_and_release
+from webapp.batches.engine.lane_jobs import close_finished_lane, close_lost_lane, finish_batch, stop_batch
 from webapp.batches.engine.results import end_items
 from webapp.batches.engine.shifts import begin_shift, extend_shift
 from webapp.batches.engine.write_batcher import AWAY, WriteBatcher
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
 from webapp.batches.spec import BatchSettings
 from webapp.claims import StaleClaim
-from webapp.events.services import publish
+from webapp.events.services import publish_topics
 from webapp.events.throttle import Throttle
 from webapp.jobs.claims import Cancelled, JobClaim
 from webapp.jobs.context import JobContext
@@ -66,57 +67,57 @@ class Lane:
     cancelled: bool = False
     fault: BaseException | None = None
 
-    def tell(self) -> None:
-        """Tell who follows the batch, a few times a second at most."""
+    def notify_followers(self) -> None:
+        """Notify the clients that follow the batch, a few times a second at most."""
         self.throttle.note(f"batch:{self.shared.batch}")
 
 
 def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[str, Any]:
-    """Work on the batch of this job. Raises Cancelled where a person stopped the job, which pauses the batch."""
+    """Work on the batch of this job. Raises Cancelled if a person stopped the job, which pauses the batch."""
     batch = Batch.objects.get(pk=context.payload["batch"])
     claim = context.claim
     try:
-        item_state.release(claim)  # what an earlier attempt of this job held
+        item_state.release_items(claim)  # what an earlier attempt of this job held
         BatchLane.objects.filter(job_id=context.job_id).update(over=False)
         if batch.state == BatchState.RUNNING:
             begin_shift(claim, batch.pk)
             settings = BatchSettings.model_validate(batch.settings)
-            _work(sandbox, context, pipeline, batch, claim, settings, cast(settings))
-        carry_on(batch.pk, context.job_id)
+            _run_event_loop(sandbox, context, pipeline, batch, claim, settings, build_cast(settings))
+        close_finished_lane(batch.pk, context.job_id)
     except StaleClaim:
         raise
     except Cancelled:
-        item_state.release(claim)
-        lane_lost(batch.pk, context.job_id, STOPPED, BatchState.PAUSED)
+        item_state.release_items(claim)
+        close_lost_lane(batch.pk, context.job_id, STOPPED, BatchState.PAUSED)
         raise
-    except AWAY as error:  # nothing can be written down: the lease brings the job back
+    except AWAY as error:  # nothing can be written: the lease brings the job back
         raise StaleClaim(f"Job {context.job_id}: the database went away ({error}).") from error
     except BaseException as error:
         with contextlib.suppress(Error):
-            item_state.release(claim)
-            lane_lost(batch.pk, context.job_id, f"{type(error).__name__}: {error}. Resume it to try again.")
+            item_state.release_items(claim)
+            close_lost_lane(batch.pk, context.job_id, f"{type(error).__name__}: {error}. Resume it to try again.")
         raise
     finally:
         with contextlib.suppress(Error):
-            publish([f"batch:{batch.pk}"])
+            publish_topics([f"batch:{batch.pk}"])
     state = Batch.objects.values_list("state", flat=True).get(pk=batch.pk)
     ended = {"items_kept": batch.items.filter(state=ItemState.KEPT).count()} if state == BatchState.DONE else {}
     return {"batch": batch.pk, "state": state, **ended}
 
 
 def close_lane(job: int) -> None:
-    """The job has ended without its worker."""
+    """Clean up after a job that ended without its worker."""
     lane = BatchLane.objects.filter(job_id=job).first()
     if lane is None:
         return
     item_state.release_orphans(lane.batch_id)
     if lane.job.cancel_requested:
-        lane_lost(lane.batch_id, job, STOPPED, BatchState.PAUSED)
+        close_lost_lane(lane.batch_id, job, STOPPED, BatchState.PAUSED)
     else:
-        lane_lost(lane.batch_id, job, f"The worker of job {job} was lost too often. Resume the batch to go on.")
+        close_lost_lane(lane.batch_id, job, f"The worker of job {job} was lost too often. Resume the batch to go on.")
 
 
-def _work(
+def _run_event_loop(
     sandbox: Sandbox,
     context: JobContext,
     pipeline: Pipeline,
@@ -134,12 +135,12 @@ def _work(
         connection.close()
 
         def write_endings(endings: list[StageEnding]) -> list[Exception | None]:
-            return released(end_items, claim, pipeline.first, endings)
+            return run_and_release(end_items, claim, pipeline.first, endings)
 
-        async def main() -> None:
+        async def run_with_models() -> None:
             meter = CostMeter(played.prices, batch.cap, batch.spent + batch.assumed)
             async with contextlib.AsyncExitStack() as stack:
-                models = await models_of(played, stack)
+                models = await open_cast_models(played, stack)
                 shared = LaneContext(
                     batch=batch.pk,
                     claim=claim,
@@ -157,34 +158,34 @@ def _work(
                     stop=asyncio.Event(),
                 )
                 meter.watch = shared.watch
-                await _run(Lane(shared, context, played))
+                await _run_lane_loop(Lane(shared, context, played))
 
-        asyncio.run(main())
+        asyncio.run(run_with_models())
 
 
-async def _run(lane: Lane) -> None:
+async def _run_lane_loop(lane: Lane) -> None:
     shared = lane.shared
-    shared.told = shared.writer.tell_change = lane.tell
-    watch = asyncio.create_task(_watch(lane))
+    shared.told = shared.writer.tell_change = lane.notify_followers
+    watch = asyncio.create_task(_watch_batch(lane))
     until = time.monotonic() + LANE_SHARE * settings.JOB_LIMIT_SECONDS
     try:
         while not shared.stop.is_set():
             if time.monotonic() > until:
                 shared.stop.set()
                 break
-            more = await _take(lane)
-            if not more and not await _idle(lane):
+            more = await _start_items(lane)
+            if not more and not await _proceed_without_items(lane):
                 break
-            await _settle(lane, LOOK_SECONDS if lane.tasks and not more else 0)
+            await _collect_ended_tasks(lane, LOOK_SECONDS if lane.tasks and not more else 0)
     finally:
         try:
-            await _drain(lane)  # also after a fault here: nothing of it may go on once its items are given back
+            await _drain_tasks(lane)  # also after a fault here: no task may go on once its items are given back
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
             await shared.writer.gathered.drain()
             await shared.endings.drain()
-            await shared.write(item_state.release, shared.claim)
+            await shared.write(item_state.release_items, shared.claim)
             await shared.write(extend_shift, shared.claim)
             await shared.write(lane.throttle.close)
     if lane.fault is not None:
@@ -193,59 +194,60 @@ async def _run(lane: Lane) -> None:
         raise Cancelled(f"Job {shared.claim.row} was asked to stop.")
 
 
-async def _take(lane: Lane) -> bool:
-    """Begin on as many items as there is room for; whether there was one."""
+async def _start_items(lane: Lane) -> bool:
+    """Start as many items as there is room for; return whether there was one."""
     shared = lane.shared
     room = shared.settings.at_once - len(lane.tasks)
     if room <= 0:
         return False
-    items = await shared.write(item_state.take, shared.claim, shared.batch, room, shared.barriers)
+    items = await shared.write(item_state.claim_items, shared.claim, shared.batch, room, shared.barriers)
     for item in items:
-        lane.tasks[asyncio.create_task(work(shared, item))] = item
+        lane.tasks[asyncio.create_task(run_item(shared, item))] = item
     if items:
-        lane.tell()
+        lane.notify_followers()
     return bool(items)
 
 
-async def _idle(lane: Lane) -> bool:
-    """Nothing can be taken: pass a barrier, end the batch, or wait. Whether the lane goes on."""
+async def _proceed_without_items(lane: Lane) -> bool:
+    """Pass a barrier, end the batch, or wait, if no item can be taken; return whether the lane goes on."""
     shared = lane.shared
     batch = shared.batch
     if len(lane.tasks) >= shared.settings.at_once:
         return True
-    if await _passed_barrier(lane):
+    if await _pass_barrier_or_stop(lane):
         return True
     if lane.tasks:
         return True
-    if await shared.write(_over, batch):
+    if await shared.write(_finish_if_done, batch):
         return False
     await asyncio.sleep(LOOK_SECONDS)
     return True
 
 
-async def _passed_barrier(lane: Lane) -> bool:
-    """Group what waits at a barrier, if one is due. What ends the lane there stops it as an item's call would."""
+async def _pass_barrier_or_stop(lane: Lane) -> bool:
+    """Pass a barrier if one is due; return whether the lane goes on. Errors that end the lane stop it as an item's call
+    would."""
     shared = lane.shared
     try:
         return await pass_due_barrier(shared)
     except BatchStopped:
         return True
     except SpendCapReached as error:
-        await shared.write(_capped, shared, 0, str(error), shared.meter.cap)
+        await shared.write(_stop_at_cap, shared, 0, str(error), shared.meter.cap)
     except EndpointAway as error:
-        await shared.write(_away, shared, 0, error)
+        await shared.write(_pause_for_endpoint, shared, 0, error)
     shared.stop.set()
     return True
 
 
-def _over(batch: int) -> bool:
-    """Whether nothing is left to do; the batch is done then."""
+def _finish_if_done(batch: int) -> bool:
+    """Return whether nothing is left to do; the batch is then done."""
     item_state.release_orphans(batch)
-    return finish(batch)
+    return finish_batch(batch)
 
 
-async def _settle(lane: Lane, seconds: float) -> None:
-    """Look at what has ended, waiting up to so long for it."""
+async def _collect_ended_tasks(lane: Lane, seconds: float) -> None:
+    """Collect ended tasks and their errors, waiting up to `seconds` for one."""
     if not lane.tasks:
         return
     done, _ = await asyncio.wait(lane.tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -255,51 +257,53 @@ async def _settle(lane: Lane, seconds: float) -> None:
         if error is None:
             continue
         if isinstance(error, SpendCapReached):
-            await lane.shared.write(_capped, lane.shared, item.pk, str(error), lane.shared.meter.cap)
+            await lane.shared.write(_stop_at_cap, lane.shared, item.pk, str(error), lane.shared.meter.cap)
         elif isinstance(error, EndpointAway):
-            await lane.shared.write(_away, lane.shared, item.pk, error)
+            await lane.shared.write(_pause_for_endpoint, lane.shared, item.pk, error)
         elif not isinstance(error, BatchStopped):
             lane.fault = lane.fault or error
         lane.shared.stop.set()
 
 
-def _capped(shared: LaneContext, item: int, why: str, cap: float | None) -> None:
-    """Unless the cap was raised meanwhile: then the lane that follows goes on with it."""
-    item_state.release_one(shared.claim, item)
+def _stop_at_cap(shared: LaneContext, item: int, why: str, cap: float | None) -> None:
+    """Stop the batch at its cap, unless the cap was raised meanwhile: then the following lane continues with it."""
+    item_state.release_item(shared.claim, item)
     if Batch.objects.filter(pk=shared.batch, cap=cap).exists():
-        stand_still(shared.batch, BatchState.CAPPED, why)
+        stop_batch(shared.batch, BatchState.CAPPED, why)
 
 
-def _away(shared: LaneContext, item: int, error: EndpointAway) -> None:
-    """The item waits where it was, and the batch for its endpoint (`awaited_endpoints.py`)."""
-    item_state.release_one(shared.claim, item)
+def _pause_for_endpoint(shared: LaneContext, item: int, error: EndpointAway) -> None:
+    """Return the item to waiting, and pause the batch until its endpoint answers (`awaited_endpoints.py`)."""
+    item_state.release_item(shared.claim, item)
     why = f"Paused: endpoint unreachable. {error} The batch goes on by itself when it answers again."
-    stand_still(shared.batch, BatchState.PAUSED, why, away=error.endpoint)
+    stop_batch(shared.batch, BatchState.PAUSED, why, away=error.endpoint)
 
 
-async def _drain(lane: Lane) -> None:
-    """Let what is in flight end for a while, then break it off."""
+async def _drain_tasks(lane: Lane) -> None:
+    """Let calls in flight end for a grace period, then cancel the tasks."""
     lane.shared.stop.set()
     until = time.monotonic() + GRACE_SECONDS
     while lane.tasks and time.monotonic() < until:
-        await _settle(lane, 0.2)
+        await _collect_ended_tasks(lane, 0.2)
     for task in lane.tasks:
         task.cancel()
     await asyncio.gather(*lane.tasks, return_exceptions=True)
 
 
-async def _watch(lane: Lane) -> None:
-    """Stop once the batch stands still, a person stopped the job, or another worker holds it."""
+async def _watch_batch(lane: Lane) -> None:
+    """Stop the lane once the batch no longer runs, a person stopped the job, or another worker holds it."""
     shared = lane.shared
     for look in itertools.count():
         try:
             await shared.write(lane.context.check)
-            if look % CAST_LOOKS == 0 and await shared.write(_recast, shared.batch, shared.settings, lane.played):
+            if look % CAST_LOOKS == 0 and await shared.write(
+                _has_cast_changed, shared.batch, shared.settings, lane.played
+            ):
                 shared.stop.set()
-            state, shared.meter.cap = await shared.write(_state, shared.batch)
+            state, shared.meter.cap = await shared.write(_read_state_and_cap, shared.batch)
             if state != BatchState.RUNNING:
                 shared.stop.set()
-            await shared.write(_progress, shared.claim, shared.batch)
+            await shared.write(_report_progress, shared.claim, shared.batch)
             if look % SHIFT_LOOKS == 0:
                 await shared.write(extend_shift, shared.claim)
         except Cancelled:
@@ -315,23 +319,24 @@ async def _watch(lane: Lane) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _state(batch: int) -> tuple[str | None, float | None]:
-    """(state, cap): both may change before a lane has seen that the batch stood still."""
+def _read_state_and_cap(batch: int) -> tuple[str | None, float | None]:
+    """Return (state, cap): both may change before a lane has seen that the batch stopped."""
     return Batch.objects.filter(pk=batch).values_list("state", "cap").first() or (None, None)
 
 
-def _recast(batch: int, settings: BatchSettings, played: Cast) -> bool:
-    """Whether somebody else plays by now: another lane begins with them. With a model that is gone it stands still."""
+def _has_cast_changed(batch: int, settings: BatchSettings, played: Cast) -> bool:
+    """Return whether the cast changed, so that another lane begins with the new one. Pauses the batch if a model is
+    gone."""
     try:
-        return plays_otherwise(cast(settings), played)
+        return has_other_models(build_cast(settings), played)
     except InputError as error:
-        stand_still(batch, BatchState.PAUSED, str(error))
+        stop_batch(batch, BatchState.PAUSED, str(error))
         return True
-    except LLMError:  # its name is not known just now, which is for its requests to say
+    except LLMError:  # its name cannot be resolved now, which its requests will report
         return False
 
 
-def _progress(claim: JobClaim, batch: int) -> None:
+def _report_progress(claim: JobClaim, batch: int) -> None:
     items = BatchItem.objects.filter(batch_id=batch)
     done = items.exclude(state__in=OPEN).count()
     claim.advance(done, items.count())

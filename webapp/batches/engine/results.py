@@ -8,53 +8,57 @@ from django.db import transaction
 from pydantic import BaseModel
 
 from synthesis.errors import InputError
-from webapp.batches.engine.item_state import StageEnding, end_stages, held_items, new_item
+from webapp.batches.engine.item_state import StageEnding, build_item, end_stages, lock_held_items
 from webapp.batches.engine.stage_runs import add_runs
 from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, Body
 from webapp.claims import StaleClaim
-from webapp.content_store import row_of
+from webapp.content_store import build_content_row
 from webapp.jobs.claims import JobClaim
 
 
 def end_items(claim: JobClaim, first: dict[str, str], endings: list[StageEnding]) -> list[Exception | None]:
-    """Write them all; `first` is the first stage of each level. Each answer is None, InputError for an output that is
-    too large to keep, or StaleClaim for an item that is not this claim's."""
+    """Write the endings of stages; `first` is the first stage of each level.
+
+    Each answer is None, InputError for an output that is too large to keep, or StaleClaim for an item of another claim.
+    """
     bodies: dict[int, Body | None] = {}
     answers: dict[int, Exception | None] = {}
     for ending in endings:
         try:
-            bodies[ending.item] = _body(ending.ended.output)
+            bodies[ending.item] = _build_body(ending.ended.output)
         except InputError as error:
             answers[ending.item] = error
     with transaction.atomic():
-        rows = held_items(claim, list(bodies))
-        mine = [ending for ending in endings if ending.item in rows]
-        if mine:
-            add_runs([(rows[ending.item], ending.ended, bodies[ending.item]) for ending in mine])
-            end_stages(mine)
-            claim.held().filter(lost__gt=0).update(lost=0)  # it got further since
-            _count_attempts([(rows[ending.item], ending) for ending in mine if ending.attempts])
-            _keep(first, [(rows[ending.item], ending) for ending in mine if ending.product is not None])
+        rows = lock_held_items(claim, list(bodies))
+        held_endings = [ending for ending in endings if ending.item in rows]
+        if held_endings:
+            add_runs([(rows[ending.item], ending.ended, bodies[ending.item]) for ending in held_endings])
+            end_stages(held_endings)
+            claim.held().filter(lost__gt=0).update(lost=0)  # the batch progressed since the last loss
+            _replace_attempts([(rows[ending.item], ending) for ending in held_endings if ending.attempts])
+            _save_products(
+                first, [(rows[ending.item], ending) for ending in held_endings if ending.product is not None]
+            )
     for item in bodies:
         stale = StaleClaim(f"Item {item} belongs to another worker by now.")
         answers[item] = None if item in rows else stale
     return [answers[ending.item] for ending in endings]
 
 
-def _body(output: Any) -> Body | None:
+def _build_body(output: Any) -> Body | None:
     plain = output.model_dump(mode="json") if isinstance(output, BaseModel) else output
-    return None if plain is None else row_of(Body, plain)
+    return None if plain is None else build_content_row(Body, plain)
 
 
-def _count_attempts(made: list[tuple[BatchItem, StageEnding]]) -> None:
-    """The attempts that items made, in place of those of earlier tries."""
+def _replace_attempts(made: list[tuple[BatchItem, StageEnding]]) -> None:
+    """Store the attempts that items made, in place of those of earlier tries."""
     if made:
         BatchAttempt.objects.filter(item__in=[row.pk for row, _ in made]).delete()
         BatchAttempt.objects.bulk_create(attempt for _, ending in made for attempt in ending.attempts)
 
 
-def _keep(first: dict[str, str], kept: list[tuple[BatchItem, StageEnding]]) -> None:
-    """What items became, and the items below them."""
+def _save_products(first: dict[str, str], kept: list[tuple[BatchItem, StageEnding]]) -> None:
+    """Store the products of items, and add the items below them."""
     if not kept:
         return
     BatchProduct.objects.filter(item__in=[row.pk for row, _ in kept]).delete()
@@ -65,7 +69,7 @@ def _keep(first: dict[str, str], kept: list[tuple[BatchItem, StageEnding]]) -> N
         products.append(ending.product)
     BatchProduct.objects.bulk_create(products)
     below = [
-        new_item(row.batch_id, f"{row.path}/{part.name}", part.level, number, part.spec, first, row)
+        build_item(row.batch_id, f"{row.path}/{part.name}", part.level, number, part.spec, first, row)
         for row, ending in kept
         for number, part in enumerate(ending.parts)
     ]

@@ -1,6 +1,6 @@
-"""Shifts of a batch: when lanes worked on it, so that its time counts work and no pause.
+"""Shifts of a batch: intervals in which lanes worked on it, so that its time excludes pauses.
 
-A lane notes that it is still there every few seconds. If its process is killed, its shift ends where it was last seen.
+A lane updates its shift every few seconds. If its process is killed, the shift ends at the last update.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ FRESH = timedelta(seconds=10)
 
 def begin_shift(claim: JobClaim, batch: int) -> None:
     now = timezone.now()
-    known = {"batch_id": batch, "began_at": now, "seen_at": now}
-    BatchShift.objects.get_or_create(job_id=claim.row, attempt=claim.number, defaults=known)
+    defaults = {"batch_id": batch, "began_at": now, "seen_at": now}
+    BatchShift.objects.get_or_create(job_id=claim.row, attempt=claim.number, defaults=defaults)
 
 
 def extend_shift(claim: JobClaim) -> None:
-    """Note that the lane is still there. A lane whose job another process has taken over notes nothing."""
+    """Record that the lane is alive. A lane whose job another process has taken over records nothing."""
     if claim.held().exists():
         BatchShift.objects.filter(job_id=claim.row, attempt=claim.number).update(seen_at=timezone.now())
 
 
-def worked_seconds(batch: Batch) -> float | None:
-    """Seconds in which at least one lane worked on a batch; None if none ever did."""
+def count_worked_seconds(batch: Batch) -> float | None:
+    """Return the seconds in which at least one lane worked on a batch; None if none ever did."""
     intervals = list(batch.shifts.values_list("began_at", "seen_at"))
     if not intervals:
         intervals = _find_job_times(batch)
@@ -44,7 +44,7 @@ def worked_seconds(batch: Batch) -> float | None:
 
 
 def _find_job_times(batch: Batch) -> list[Interval]:
-    """Times of the jobs of a batch that has no shifts, because it is older than they are."""
+    """Return the times of the jobs of a batch without shifts, because it is older than shifts are."""
     times = BatchLane.objects.filter(batch=batch, job__started_at__isnull=False).values_list(
         "job__started_at", "job__finished_at", "job__heartbeat_at"
     )
@@ -52,7 +52,7 @@ def _find_job_times(batch: Batch) -> list[Interval]:
 
 
 def sum_intervals(intervals: Iterable[Interval]) -> float:
-    """Seconds that lie in at least one of the intervals."""
+    """Return the seconds that lie in at least one of the intervals."""
     total, until = 0.0, None
     for began, ended in sorted(intervals):
         if until is None or began > until:

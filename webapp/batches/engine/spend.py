@@ -1,4 +1,4 @@
-"""The spend cap over all lanes of a batch. Each holds in its row what its requests in flight are likely to cost."""
+"""The spend cap over all lanes of a batch. Each lane's row holds the likely cost of its requests in flight."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from webapp.jobs.models import JobState
 
 @dataclass(frozen=True)
 class RefusedCall:
-    """A call may not begin: ever (`for_good`), or as long as requests in flight may still need the money."""
+    """Refusal of a call: for ever (`for_good`), or as long as requests in flight may still need the money."""
 
     why: str
     for_good: bool
 
 
-def grant(batch: int, job: int, asking: dict[str, float], held: dict[str, float]) -> dict[str, RefusedCall]:
-    """Why calls (likely cost by key) may not begin; those that may are added to what this lane holds.
+def grant_calls(batch: int, job: int, asking: dict[str, float], held: dict[str, float]) -> dict[str, RefusedCall]:
+    """Add the calls that may begin (likely cost by key) to `held`, and return the refusals of the others.
 
-    Within a transaction: the batch's row is held to its end, so that two lanes never take the same room. A lane whose
-    worker is gone holds nothing once its job is taken back.
+    Within a transaction: the batch's row is locked until its end, so that two lanes never take the same room. A lane
+    whose worker is gone holds nothing once its job is taken back.
     """
     row = Batch.objects.select_for_update(of=("self",), no_key=True).only("spent", "assumed", "cap").get(pk=batch)
     if row.cap is None:

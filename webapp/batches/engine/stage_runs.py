@@ -1,4 +1,4 @@
-"""Stage runs: how stages ended for items, and the counts by stage, state and reason."""
+"""Stage runs: ends of stages for items, and the counts by stage, state and reason."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from synthesis.contracts import Usage
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from webapp.batches.models import BatchItem, BatchStageCount, Body, ItemState, StageRun, StageState
-from webapp.content_store import row_of, save_rows
+from webapp.content_store import build_content_row, save_rows
 from webapp.jobs.claims import JobClaim
 
 SAVE = "save"
@@ -24,7 +24,7 @@ MESSAGE_CHARS = 10_000
 
 @dataclass(frozen=True)
 class EndedStage:
-    """How a stage ended for an item. `output` is JSON: the draft, or the evidence of a rejection."""
+    """The end of a stage for an item. `output` is JSON: the draft, or the evidence of a rejection."""
 
     stage: str
     state: StageState
@@ -42,14 +42,17 @@ class EndedStage:
 
 
 def add_run(row: BatchItem, ended: EndedStage) -> None:
-    """As `add_runs`, of one item, whose output is JSON."""
-    add_runs([(row, ended, None if ended.output is None else row_of(Body, ended.output))])
+    """Add the run of one item, whose output is JSON; see `add_runs`."""
+    add_runs([(row, ended, None if ended.output is None else build_content_row(Body, ended.output))])
 
 
 def add_runs(runs: Sequence[tuple[BatchItem, EndedStage, Body | None]]) -> None:
-    """Replace what earlier tries of the stages left, and count. Of one batch, each item once, within a transaction that
-    holds the items. Counts are written in one order, so that two writers never wait for each other."""
-    earlier = _earlier([(row.pk, ended.stage) for row, ended, _ in runs])
+    """Replace the runs that earlier tries of the stages left, and count.
+
+    The runs are of one batch, each item once, within a transaction that holds the items. Counts are written in one
+    order, so that two writers never wait for each other.
+    """
+    earlier = _take_earlier_runs([(row.pk, ended.stage) for row, ended, _ in runs])
     save_rows(Body, [body for _, _, body in runs if body is not None])
     StageRun.objects.bulk_create(
         StageRun(
@@ -57,48 +60,48 @@ def add_runs(runs: Sequence[tuple[BatchItem, EndedStage, Body | None]]) -> None:
             stage=ended.stage,
             state=ended.state,
             reason=ended.reason[:60],
-            message=clean(ended.message)[:MESSAGE_CHARS],
+            message=clean_text(ended.message)[:MESSAGE_CHARS],
             call_key=ended.call_key,
             output_id=body.hash if body else None,
             calls=ended.calls,
             used=ended.used,
             attempt=earlier[row.pk].attempt + 1 if row.pk in earlier else 1,
-            **_used(ended),
+            **_list_usage(ended),
         )
         for row, ended, body in runs
     )
     more: dict[tuple[str, str, str], Counter[str]] = {}
-    for run in earlier.values():  # out of the count; what was used stays
-        gone = Counter({"count": -1, **_used(EndedStage(run.stage, StageState(run.state)))})
-        more.setdefault((run.stage, run.state, run.reason), Counter()).update(gone)
+    for run in earlier.values():  # taken out of the count; its usage stays
+        removed_counts = Counter({"count": -1, **_list_usage(EndedStage(run.stage, StageState(run.state)))})
+        more.setdefault((run.stage, run.state, run.reason), Counter()).update(removed_counts)
     for _, ended, _ in runs:
-        used = Counter({"count": 1, **_used(ended)})
+        used = Counter({"count": 1, **_list_usage(ended)})
         more.setdefault((ended.stage, str(ended.state), ended.reason[:60]), Counter()).update(used)
     for place in sorted(more):
-        _count(runs[0][0].batch_id, *place, more[place])
+        _add_to_count(runs[0][0].batch_id, *place, more[place])
 
 
-def note_used(claim: JobClaim, item: int, ended: EndedStage) -> None:
-    """Count what a stage used that was broken off: it begins again, and finds those replies stored."""
+def count_interrupted_usage(claim: JobClaim, item: int, ended: EndedStage) -> None:
+    """Count the usage of an interrupted stage: it begins again, and finds those replies stored."""
     with transaction.atomic():
-        mine = BatchItem.objects.filter(pk=item, job_id=claim.row, claim=claim.number, state=ItemState.RUNNING)
+        held_rows = BatchItem.objects.filter(pk=item, job_id=claim.row, claim=claim.number, state=ItemState.RUNNING)
         more = {"cost": F("cost") + ended.cost, "seconds": F("seconds") + ended.seconds}
-        if mine.update(**more, updated_at=Now()):  # what is under way since then is counted from here on
-            used = Counter({"count": 0, **_used(ended)})
-            batch = mine.values_list("batch_id", flat=True).get()
-            _count(batch, ended.stage, str(ended.state), "", used)
+        if held_rows.update(**more, updated_at=Now()):  # what is under way since then is counted from here on
+            used = Counter({"count": 0, **_list_usage(ended)})
+            batch = held_rows.values_list("batch_id", flat=True).get()
+            _add_to_count(batch, ended.stage, str(ended.state), "", used)
 
 
-def note_barrier_used(batch: int, used: Mapping[int, EndedStage]) -> None:
-    """Count what a judge was asked at a barrier of items that it then wrote no run of. Within a transaction."""
+def count_barrier_usage(batch: int, used: Mapping[int, EndedStage]) -> None:
+    """Count the usage of a judge at a barrier for items without a run written there. Within a transaction."""
     for item, ended in sorted(used.items()):
         more = {"cost": F("cost") + ended.cost, "seconds": F("seconds") + ended.seconds}
         BatchItem.objects.filter(pk=item).update(**more, updated_at=Now())
-        _count(batch, ended.stage, str(StageState.KEPT), "", Counter({"count": 0, **_used(ended)}))
+        _add_to_count(batch, ended.stage, str(StageState.KEPT), "", Counter({"count": 0, **_list_usage(ended)}))
 
 
-def _earlier(places: list[tuple[int, str]]) -> dict[int, StageRun]:
-    """What earlier tries of these stages left, by item; taken away."""
+def _take_earlier_runs(places: list[tuple[int, str]]) -> dict[int, StageRun]:
+    """Delete the runs that earlier tries of these stages left, and return them by item."""
     rows = StageRun.objects.filter(item__in=[item for item, _ in places], stage__in={stage for _, stage in places})
     rows = rows.only("item_id", "stage", "state", "reason", "attempt").order_by()
     runs = {row.item_id: row for row in rows if (row.item_id, row.stage) in places}
@@ -107,7 +110,7 @@ def _earlier(places: list[tuple[int, str]]) -> dict[int, StageRun]:
     return runs
 
 
-def _used(ended: EndedStage) -> dict[str, Any]:
+def _list_usage(ended: EndedStage) -> dict[str, Any]:
     return {
         "seconds": ended.seconds,
         "requests": ended.usage.requests,
@@ -119,7 +122,7 @@ def _used(ended: EndedStage) -> dict[str, Any]:
     }
 
 
-def _count(batch: int, stage: str, state: str, reason: str, more: Counter[str]) -> None:
+def _add_to_count(batch: int, stage: str, state: str, reason: str, more: Counter[str]) -> None:
     table = BatchStageCount._meta.db_table
     names = list(more)
     sets = ", ".join(f"{name} = {table}.{name} + excluded.{name}" for name in names)

@@ -1,4 +1,4 @@
-"""The task that an item's product belongs to: a known one by what it asks, else a new one with a key of its own."""
+"""The task that an item's product belongs to: a known one with the same request, or a new one with its own key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIGITS = 10
 
 @dataclass(frozen=True)
 class TaskPlace:
-    """Where an item's task is stored. `task` is None if it is new; `key` is what its record is stored under."""
+    """Place of an item's task. `task` is None if it is new; `key` is the key of its record."""
 
     task: Task | None
     key: str
@@ -42,11 +42,13 @@ def find_task_place(
     )
     # Item paths repeat in every batch that was cloned from another one, and so do the tasks.
     products = BatchProduct.objects.filter(task=OuterRef("task"), item__path=item.path)
-    known = rows.annotate(is_own=Exists(products)).order_by("-is_own", "task", "number").first()
-    if known is None:
+    known_revision = rows.annotate(is_own=Exists(products)).order_by("-is_own", "task", "number").first()
+    if known_revision is None:
         return TaskPlace(None, make_task_key(item.path, instruction, initial))
-    made_with = known.record.get("task_id")
-    return TaskPlace(known.task, made_with if isinstance(made_with, str) and made_with else known.task.key)
+    made_with = known_revision.record.get("task_id")
+    return TaskPlace(
+        known_revision.task, made_with if isinstance(made_with, str) and made_with else known_revision.task.key
+    )
 
 
 def make_task_key(path: str, instruction: str, initial: str) -> str:

@@ -1,4 +1,4 @@
-"""Batcher of database writes: what many tasks of one event loop ask for, in transactions of one thread."""
+"""Batcher of database writes: wishes of many tasks of one event loop, executed in transactions of one thread."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ W = TypeVar("W")
 
 
 class WriteBatcher(Generic[W]):
-    """`carry_out` takes wishes and gives as many answers, in their order, once they are committed; an answer that is an
-    exception is raised to whoever asked. Where it raises, each wish is tried alone, so that no other hears of it."""
+    """`carry_out` takes wishes and returns as many answers, in their order, once they are committed; an answer that is
+    an exception is raised to the caller of that wish. If it raises, each wish is tried alone, so that no other wish is
+    affected."""
 
     def __init__(self, threads: Executor, carry_out: Callable[[list[W]], list[Any]]) -> None:
         self.threads = threads
@@ -36,7 +37,7 @@ class WriteBatcher(Generic[W]):
         return await future
 
     async def drain(self) -> None:
-        """Until nothing waits: what was asked for by tasks that were given up is done all the same."""
+        """Wait until no wish is left: wishes of cancelled tasks are carried out all the same."""
         if self.working is not None:
             await self.working
 
@@ -52,19 +53,19 @@ class WriteBatcher(Generic[W]):
                     answers = await loop.run_in_executor(self.threads, self.carry_out, [wish for wish, _ in taken])
                 except Exception as error:
                     if len(taken) == 1 or isinstance(error, AWAY):
-                        _settle(taken, [error] * len(taken))
+                        _resolve_futures(taken, [error] * len(taken))
                     else:
                         self.waiting = [*taken, *self.waiting]
                         alone = max(alone, len(taken))
                     continue
-                _settle(taken, answers)
-                if len(taken) > 1:  # many ask: at most half the time goes to transactions, each for the more of them
+                _resolve_futures(taken, answers)
+                if len(taken) > 1:  # under load at most half the time goes to transactions: each takes more wishes
                     await asyncio.sleep(min(time.monotonic() - began, LONGEST_PAUSE))
         finally:
             self.working = None
 
 
-def _settle(taken: list[tuple[W, asyncio.Future[Any]]], answers: list[Any]) -> None:
+def _resolve_futures(taken: list[tuple[W, asyncio.Future[Any]]], answers: list[Any]) -> None:
     for (_, future), answer in zip(taken, answers, strict=True):
         if future.done():
             continue

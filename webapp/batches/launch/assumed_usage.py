@@ -1,4 +1,4 @@
-"""What items of each level ask for where nothing is known of the past: ranges, which are ours."""
+"""Assumed usage of items at each level if there is no history: ranges, which are ours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from synthesis.stages import Pipeline, StageSettings
+from synthesis.verifiers.rubric_audit import MOST_MUTANTS, MOST_UNASKED
 from webapp.batches.launch.bounds import Bounds
 
 SHORT_READING = Bounds(500, 2_500)
@@ -22,13 +23,15 @@ KEPT = 0.8
 """Of the items of a level: the share that goes on."""
 
 
-TaskWay = Literal["checks", "graph", "programs"]
-"""How a variant makes its tasks: with checks, from a graph of tools, or by programs."""
+EDGE_STAGES = {"edges": "tool_edges", "weak_edges": "weak_edges"}
+"""By what is to be made: the stage that judges it."""
+TaskWay = Literal["checks", "graph", "programs", "walks"]
+"""How a variant makes its tasks: with checks, from a graph of tools, by programs, or from weighted walks."""
 
 
 @dataclass(frozen=True)
 class AssumedUsage:
-    """Calls an item, tokens and seconds a call. `late`: an item that is rejected on the way may not come so far."""
+    """Calls per item, tokens and seconds per call. `late`: an item that is rejected on the way may not reach it."""
 
     calls: Bounds
     prompt: Bounds = READING
@@ -37,63 +40,68 @@ class AssumedUsage:
     late: bool = False
 
 
-def find_way(pipeline: Pipeline) -> TaskWay:
-    """How a pipeline makes its tasks."""
+def find_task_way(pipeline: Pipeline) -> TaskWay:
+    """Return how a pipeline makes its tasks."""
     names = {stage.name for stage in pipeline.stages}
-    return "graph" if "blueprints" in names else "programs" if "solution" in names else "checks"
+    marks: dict[str, TaskWay] = {"blueprints": "graph", "solution": "programs", "rubric": "walks"}
+    return next((way for stage, way in marks.items() if stage in names), "checks")
 
 
-def assumed_share(themes: int) -> Bounds:
-    """Of the items of a level, the share that goes on: of one theme perhaps none, of many more surely some."""
+def assume_kept_share(themes: int) -> Bounds:
+    """Return the assumed share of a level's items that continues: of one theme perhaps none, of many more surely
+    some."""
     return Bounds(max(0.0, KEPT - KEPT / math.sqrt(max(1, themes))), 1.0)
 
 
-def assumed(
+def assume_usage(
     settings: StageSettings, level: str, *, text: bool, talk: bool, way: TaskWay = "checks"
 ) -> dict[tuple[str, str], AssumedUsage]:
-    """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed,
-    `inversion` what a theme of mere tools asks for besides, `graph` what an environment asks for behind its assessment
-    in a variant that draws its tasks from a graph.
+    """Return the usage of one item of a level by role and stage. `environment` is an existing one to be assessed,
+    `inversion` the extra usage of a theme that consists of tools only; `edges` and `weak_edges` are the usage of
+    unknown edges of a graph of tools, `graph` that of blueprints drawn from one.
 
-    Upper ends of calls hold replies that have to be asked for again.
+    Upper ends of calls include replies that have to be asked for again.
     """
+    if level in EDGE_STAGES:
+        sources = Bounds(settings.least_tools, 1.2 * settings.most_tools)
+        return {("author", EDGE_STAGES[level]): AssumedUsage(sources, LONG_READING, WORDS, late=True)}
     if way == "graph" and level in ("graph", "scenario", "task"):
-        return _drawing(settings, level)
+        return _assume_graph_usage(settings, level)
     if way == "programs" and level == "task":
-        return _programming(settings)
+        return _assume_program_usage(settings)
+    if way == "walks" and level == "task":
+        return _assume_walk_usage(settings)
     if level == "environment":
-        return _assessing(settings, late=False)
+        return _assume_assessment_usage(settings, late=False)
     if level == "inversion":
         return {("author", "invert_tools"): AssumedUsage(Bounds(1, 2), LONG_READING)}
     if level == "theme":
         reading_text = {("author", stage): AssumedUsage(Bounds(1, 2)) for stage in ("judge_task", "infer_theme")}
         return (
             (reading_text if text else {})
-            | _comparing(settings)
-            | _building(settings)
-            | _assessing(settings, late=True)
+            | _assume_comparison_usage(settings)
+            | _assume_building_usage(settings)
+            | _assume_assessment_usage(settings, late=True)
         )
     if level == "scenario":
         return {("author", "initial_state"): AssumedUsage(Bounds(1, 2), STATE_READING, LONG)}
     if level == "task":
-        return _task(settings)
-    runs = {
+        return _assume_checks_usage(settings)
+    judged = {("judge", "judge_end"): AssumedUsage(Bounds(0, 1.2), LONG_READING, WORDS)} if way == "walks" else {}
+    runs = judged | {
         ("teacher", "rollout"): AssumedUsage(Bounds(3, 18), LONG_READING, FEW_WORDS),
         ("judge", "judge_run"): AssumedUsage(Bounds(0, 2), LONG_READING, FEW_WORDS, late=True),
     }
     return runs | ({("user", "user"): AssumedUsage(Bounds(2, 12), SHORT_READING, FEW_WORDS)} if talk else {})
 
 
-def _drawing(settings: StageSettings, level: str) -> dict[tuple[str, str], AssumedUsage]:
-    """Of the variant `autoforge`: a graph with its blueprints, a state for one of them, the task that comes of it."""
+def _assume_graph_usage(settings: StageSettings, level: str) -> dict[tuple[str, str], AssumedUsage]:
+    """Return the usage of the variant `autoforge`: blueprints, a state for one of them, the resulting task."""
     graph = settings.graph
     most = settings.scenarios * settings.tasks
     if level == "graph":
         merges = Bounds(1, 1.3 * (most + graph.spare_merges))
         return {
-            ("author", "tool_edges"): AssumedUsage(
-                Bounds(settings.least_tools, 1.2 * settings.most_tools), LONG_READING, WORDS, late=True
-            ),
             ("author", "prune_merge"): AssumedUsage(merges, LONG_READING, WORDS, late=True),
             ("author", "reasoning_nodes"): AssumedUsage(merges, STATE_READING, WORDS, late=True),
             ("author", "reasoning_edges"): AssumedUsage(merges, READING, WORDS, late=True),
@@ -110,8 +118,28 @@ def _drawing(settings: StageSettings, level: str) -> dict[tuple[str, str], Assum
     }
 
 
-def _programming(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
-    """A task of the variant `programmatic`."""
+def _assume_walk_usage(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    """Return the usage of a task of the variant `walk`."""
+    numbers = settings.walk
+    runs = numbers.consistency_runs
+    turns = Bounds(runs * (numbers.least_steps + 1), runs * numbers.limit_turns(numbers.most_steps))
+    hidden = Bounds(1, 2) if numbers.hidden else Bounds(0, 0)
+    # A judge is asked on the reference, on each run, and in an audit on its ends; twice if that is mended.
+    judged = Bounds(0, 2 * (runs + MOST_MUTANTS + MOST_UNASKED + 6))
+    return {
+        ("author", "review_walk"): AssumedUsage(Bounds(1, 3), LONG_READING, WORDS),
+        ("author", "draft"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS, late=True),
+        ("author", "final_query"): AssumedUsage(Bounds(1, 3), LONG_READING, WORDS, late=True),
+        ("author", "ground_truth"): AssumedUsage(Bounds(1, 2), READING, WORDS, late=True),
+        ("author", "hide"): AssumedUsage(hidden, READING, WORDS, late=True),
+        ("author", "rubric"): AssumedUsage(Bounds(1, 4), LONG_READING, WORDS, late=True),
+        ("teacher", "solve"): AssumedUsage(turns, LONG_READING, FEW_WORDS, late=True),
+        ("judge", "judge_end"): AssumedUsage(judged, LONG_READING, WORDS, late=True),
+    }
+
+
+def _assume_program_usage(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    """Return the usage of a task of the variant `programmatic`."""
     numbers = settings.programmatic
     runs, rounds = numbers.consistency_runs, numbers.rounds
     turns = Bounds(runs * (numbers.least_calls + 1), runs * numbers.limit_turns(numbers.most_calls))
@@ -123,8 +151,8 @@ def _programming(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]
     }
 
 
-def _comparing(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
-    """Of one theme among many; among few there are fewer to compare it with."""
+def _assume_comparison_usage(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    """Return the usage of comparing one theme among many; among few there are fewer to compare it with."""
     if not settings.duplicate_pairs:
         return {}
     return {
@@ -133,7 +161,7 @@ def _comparing(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     }
 
 
-def _building(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+def _assume_building_usage(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     tools = Bounds(settings.least_tools, 1.3 * settings.most_tools)
     repaired = settings.tool_repairs * settings.most_tools / 6
     return {
@@ -147,8 +175,9 @@ def _building(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     }
 
 
-def _assessing(settings: StageSettings, *, late: bool) -> dict[tuple[str, str], AssumedUsage]:
-    """Stopped early, an assessment ends after a few calls that decide it, or goes on to the last."""
+def _assume_assessment_usage(settings: StageSettings, *, late: bool) -> dict[tuple[str, str], AssumedUsage]:
+    """Return the usage of an assessment. If stopped early, it ends after a few deciding calls, or goes on to the
+    last."""
     planned = settings.assessment_calls
     least = min(2 * settings.least_tools, planned) if settings.sequential else planned
     calls = Bounds(least, 1.1 * planned + 2 * settings.tool_repairs)
@@ -156,13 +185,14 @@ def _assessing(settings: StageSettings, *, late: bool) -> dict[tuple[str, str], 
     states = Bounds(settings.test_states, 1.5 * settings.test_states)
     return {
         ("author", "test_state"): AssumedUsage(states, STATE_READING, LONG, late=late),
-        **_testing(settings, calls, late=late),
+        **_assume_testing_usage(settings, calls, late=late),
         ("checker", "check_call"): AssumedUsage(again, LONG_READING, FEW_WORDS, late=late),
     }
 
 
-def _testing(settings: StageSettings, calls: Bounds, *, late: bool) -> dict[tuple[str, str], AssumedUsage]:
-    """A free tester reads all tools for each call; what follows a repair is planned all the same."""
+def _assume_testing_usage(settings: StageSettings, calls: Bounds, *, late: bool) -> dict[tuple[str, str], AssumedUsage]:
+    """Return the usage of the tester. A free one reads all tools for each call; calls after a repair are planned all
+    the same."""
     if settings.tester == "planned":
         return {("tester", "test_call"): AssumedUsage(calls, LONG_READING, FEW_WORDS, late=late)}
     reading = Bounds(LONG_READING.low, STATE_READING.high)
@@ -173,7 +203,7 @@ def _testing(settings: StageSettings, calls: Bounds, *, late: bool) -> dict[tupl
     return {("tester", "choose_call"): free, ("tester", "test_call"): fresh}
 
 
-def _task(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+def _assume_checks_usage(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     runs = settings.solver_runs
     repairs = Bounds(0, 2 if settings.audit_rejects else 0)
     return {

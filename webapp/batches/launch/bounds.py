@@ -34,22 +34,22 @@ class Bounds:
 NOTHING = Bounds(0.0, 0.0)
 
 
-def total(bounds: Sequence[Bounds]) -> Bounds:
+def sum_bounds(bounds: Sequence[Bounds]) -> Bounds:
     return sum(bounds, NOTHING)
 
 
-def mean_bounds(figures: Sequence[float], seen: int, wanted: int, idle: int = 0) -> Bounds:
-    """Where the mean over the items of `wanted` themes lies, by the figures of items of `seen` themes.
+def bound_mean(figures: Sequence[float], seen: int, wanted: int, idle: int = 0) -> Bounds:
+    """Return bounds of the mean over the items of `wanted` themes, given figures of items of `seen` themes.
 
     Items of one theme are alike, so themes count, not items. `idle` items had no such figure, which lowers the low end
     alone: the high one is for a batch of which everything is kept.
     """
     unsure = WIDTH * math.sqrt(1 / max(1, wanted) + 1 / max(1, seen))
-    least, below = _mean_and_spread([*figures, *(0.0 for _ in range(idle))])
-    most, above = _mean_and_spread(figures)
+    least, below = _get_mean_and_spread([*figures, *(0.0 for _ in range(idle))])
+    most, above = _get_mean_and_spread(figures)
     return Bounds(max(0.0, least - unsure * below), most + unsure * above)
 
 
-def _mean_and_spread(figures: Sequence[float]) -> tuple[float, float]:
+def _get_mean_and_spread(figures: Sequence[float]) -> tuple[float, float]:
     mean = statistics.fmean(figures)
     return mean, max(statistics.pstdev(figures), LEAST_SPREAD * mean)

@@ -1,4 +1,4 @@
-"""Views of a clone: the items of a batch once more, those that are chosen, with other settings."""
+"""Views of a clone: all or some items of a batch again, with other settings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from synthesis.stages import ItemSpec
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.batches import queries, services
 from webapp.batches.launch import choice
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.forms import SettingsForm
 from webapp.batches.launch.launch_views import (
     build_form_context,
-    check_form,
+    check_form_readiness,
     describe_dry_run,
     describe_met_work,
     launch_batch,
@@ -28,10 +28,10 @@ from webapp.batches.launch.launch_views import (
 from webapp.batches.launch.preset_choice import fill_in_preset, is_redrawn
 from webapp.batches.launch.readiness import name_item
 from webapp.batches.models import Batch
-from webapp.batches.setting_labels import differences
+from webapp.batches.setting_labels import list_setting_changes
 from webapp.batches.spec import BatchSettings
 from webapp.htmx import wants_fragment
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 
 LISTED_ITEMS = 500
 """Items with a tick each. Others have one tick together: a form may send 1,000 values."""
@@ -75,95 +75,99 @@ class CloneForm(SettingsForm):
         return cleaned
 
     def rows(self) -> list[dict[str, Any]]:
-        """The listed items as the page shows them."""
+        """Return the listed items as the page shows them."""
         ticked = set(self.chosen_items)
         return [
-            {"pk": row.pk, "name": _name_row(row.spec), "state": row.state, "is_ticked": row.pk in ticked}
+            {"pk": row.pk, "name": _name_listed_item(row.spec), "state": row.state, "is_ticked": row.pk in ticked}
             for row in self.listed
         ]
 
 
-def _name_row(spec: dict[str, Any]) -> str:
+def _name_listed_item(spec: dict[str, Any]) -> str:
     return name_item(ItemSpec.model_validate(spec))
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-def clone(request: HttpRequest, pk: int) -> HttpResponse:
-    """The same items once more, with other settings."""
-    origin, form = _clone_form(request, pk)
+def show_clone_form(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show or send the form of a clone: the same items with other settings."""
+    origin, form = _build_clone_form(request, pk)
     if form.is_bound and not is_redrawn(request) and form.is_valid():
 
-        def make(start: bool) -> Batch:
+        def create_clone(start: bool) -> Batch:
             chosen: dict[str, Any] = {"name": form.cleaned_data["name"], "items": form.chosen_items, "start": start}
             return services.clone_batch(request.user, pk, form.settings, form.settings.pipeline, **chosen)
 
-        if (answer := launch_batch(request, form, ChosenItems(), make)) is not None:
+        if (answer := launch_batch(request, form, ChosenItems(), create_clone)) is not None:
             return answer
-    return _clone_page(request, origin, form)
+    return _render_clone_page(request, origin, form)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
 @never_cache
-def clone_estimate(request: HttpRequest, pk: int) -> HttpResponse:
-    origin, form = _clone_form(request, pk)
-    dry_run = describe_dry_run(request, form, choice.of_batch(origin, form.chosen_items))
-    return render_dry_run(request, dry_run) if wants_fragment(request) else _clone_page(request, origin, form, dry_run)
+def estimate_clone(request: HttpRequest, pk: int) -> HttpResponse:
+    origin, form = _build_clone_form(request, pk)
+    dry_run = describe_dry_run(request, form, choice.copy_batch_items(origin, form.chosen_items))
+    return (
+        render_dry_run(request, dry_run)
+        if wants_fragment(request)
+        else _render_clone_page(request, origin, form, dry_run)
+    )
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
 @never_cache
-def clone_readiness(request: HttpRequest, pk: int) -> HttpResponse:
-    """Whether the clone could start from the form as it stands, as a part of its page."""
-    origin, form = _clone_form(request, pk)
-    return render_readiness(request, form, choice.of_batch(origin, form.chosen_items))
+def check_clone_readiness(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show whether the clone could start from the current form, as a part of its page."""
+    origin, form = _build_clone_form(request, pk)
+    return render_readiness(request, form, choice.copy_batch_items(origin, form.chosen_items))
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
 @never_cache
-def clone_differences(request: HttpRequest, pk: int) -> HttpResponse:
-    """Where the form differs from the batch that is cloned, while it is filled in."""
-    origin, form = _clone_form(request, pk)
-    return render(request, "batches/launch/differences.html", _compare_form(origin, form) | {"origin": origin})
+def compare_clone_settings(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the differences between the form and the cloned batch while the form is filled in."""
+    origin, form = _build_clone_form(request, pk)
+    return render(request, "batches/launch/differences.html", _compare_clone_form(origin, form) | {"origin": origin})
 
 
-def _clone_form(request: HttpRequest, pk: int) -> tuple[Batch, CloneForm]:
-    origin = get_object_or_404(queries.batches(), pk=pk)
+def _build_clone_form(request: HttpRequest, pk: int) -> tuple[Batch, CloneForm]:
+    origin = get_object_or_404(queries.select_batches(), pk=pk)
     before = BatchSettings.model_validate(origin.settings)
     data = fill_in_preset(request.POST) if request.method == "POST" else None
     return origin, CloneForm(data, origin=origin, before=before, initial={"name": f"{origin.name} (again)"[:200]})
 
 
-def _compare_form(origin: Batch, form: CloneForm) -> dict[str, Any]:
-    """Differences of a form from the batch that it clones, or that the form has faults."""
+def _compare_clone_form(origin: Batch, form: CloneForm) -> dict[str, Any]:
+    """Return the differences of a form from the batch that it clones, or that the form has faults."""
     if form.is_bound and not form.is_valid():
         return {"unclear": True}
     before = BatchSettings.model_validate(origin.settings)
     return {
-        "differences": differences(before, form.settings),
+        "differences": list_setting_changes(before, form.settings),
         "left_out": len(form.numbers) - len(form.chosen_items),
         "items": len(form.numbers),
     }
 
 
-def _clone_page(
+def _render_clone_page(
     request: HttpRequest, origin: Batch, form: CloneForm, dry_run: dict[str, Any] | None = None
 ) -> HttpResponse:
     body = {"settings": {"seed": form.settings.seed + 1}, "items": form.chosen_items[:2]}
-    context = build_form_context(request, form) | _compare_form(origin, form)
-    chosen = choice.of_batch(origin, form.chosen_items)
+    context = build_form_context(request, form) | _compare_clone_form(origin, form)
+    chosen = choice.copy_batch_items(origin, form.chosen_items)
     context |= {
         "origin": origin,
         "items": len(form.numbers),
         "rows": form.rows(),
         "unlisted": form.unlisted,
-        "readiness": check_form(form, chosen),
+        "readiness": check_form_readiness(form, chosen),
         **describe_met_work(chosen, form.settings),
-        "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
+        "copy_as": build_api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
         "dry_run": dry_run,
     }
     return render(request, "batches/clone.html", context, status=422 if context["refused"] else 200)

@@ -1,4 +1,5 @@
-"""Views before a batch runs: a new one, its dry run, annotators' limits; what the form of a clone shares with it."""
+"""Views before a batch runs: a new one, its dry run, annotators' limits, and the parts shared with the form of a
+clone."""
 
 from __future__ import annotations
 
@@ -14,40 +15,41 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import EnvariumError, InputError
-from webapp.accounts.access import CAPPED_ROLES, access, takes_bytes
+from synthesis.pipeline import PIPELINES
+from webapp.accounts.access import CAPPED_ROLES, allow_file_bytes, require_scope
 from webapp.batches import services
-from webapp.batches.beside_human_work import meet_human_work
-from webapp.batches.engine.cast import is_scripted, with_defaults
-from webapp.batches.engine.theme_source import of_environments, of_rows
+from webapp.batches.beside_human_work import count_met_human_work
+from webapp.batches.engine.cast import fill_in_defaults, has_scripted_role
+from webapp.batches.engine.theme_source import build_environment_specs, build_theme_specs
 from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems
-from webapp.batches.launch.estimate import estimate
+from webapp.batches.launch.estimate import build_estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
 from webapp.batches.launch.preset_choice import (
     compare_with_preset,
-    describe_choice,
+    describe_presets,
     fill_in_preset,
     is_redrawn,
     mark_setting,
 )
 from webapp.batches.launch.readiness import Readiness, check_readiness
-from webapp.batches.launch.shown_figures import describe_likely
+from webapp.batches.launch.shown_figures import list_shown_figures
 from webapp.batches.models import Batch
-from webapp.batches.presets import TITLES, change_preset, read_preset
+from webapp.batches.presets import TITLES, apply_preset, parse_preset
 from webapp.batches.replaced_work import forecast_replaced_work
 from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints import sampling_fields
-from webapp.endpoints.queries import choices
+from webapp.endpoints.queries import list_model_choices
 from webapp.environments.models import Environment
-from webapp.environments.queries import categories, distinct
-from webapp.forms.rows import offer, options
+from webapp.environments.queries import list_categories, list_distinct_values
+from webapp.forms.rows import build_options, offer_options
 from webapp.htmx import wants_fragment
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call
-from webapp.rest.idempotency import fingerprint, once
+from webapp.rest.api_examples import build_api_call
+from webapp.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.taxonomy.models import Node, ThemeSource
-from webapp.taxonomy.queries import siblings
+from webapp.taxonomy.queries import list_siblings
 from webapp.templatetags.show import number
 
 LISTED = 300
@@ -56,106 +58,108 @@ LEVEL_WORDS = {"theme": ("environment", "environments"), "trajectory": ("traject
 GIVEN = ("text", "source", "category", "node", "most")
 
 
-@takes_bytes(task_files.MOST_BYTES)
-@access("synthesise")
+@allow_file_bytes(task_files.MOST_BYTES)
+@require_scope("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-def new(request: HttpRequest) -> HttpResponse:
-    form = _new_form(request)
+def show_launch_form(request: HttpRequest) -> HttpResponse:
+    form = _build_launch_form(request)
     if form.is_bound and not is_redrawn(request) and form.is_valid():
         specs = list(form.chosen.specs.values())
 
-        def make(start: bool) -> Batch:
+        def create_batch(start: bool) -> Batch:
             return services.create_batch(
                 request.user, form.cleaned_data["name"], specs, form.settings, form.settings.pipeline, start=start
             )
 
-        if (answer := launch_batch(request, form, form.chosen, make)) is not None:
+        if (answer := launch_batch(request, form, form.chosen, create_batch)) is not None:
             return answer
-    return _new_page(request, form)
+    return _render_launch_page(request, form)
 
 
-@takes_bytes(task_files.MOST_BYTES)
-@access("synthesise")
+@allow_file_bytes(task_files.MOST_BYTES)
+@require_scope("synthesise")
 @require_POST
 @never_cache
-def new_estimate(request: HttpRequest) -> HttpResponse:
-    """The dry run of a form: its panel with htmx, else the whole page with it."""
-    form = _new_form(request)
+def estimate_new_batch(request: HttpRequest) -> HttpResponse:
+    """Show the dry run of a form: its panel with htmx, else the whole page with it."""
+    form = _build_launch_form(request)
     dry_run = describe_dry_run(request, form, form.chosen)
-    return render_dry_run(request, dry_run) if wants_fragment(request) else _new_page(request, form, dry_run)
+    return render_dry_run(request, dry_run) if wants_fragment(request) else _render_launch_page(request, form, dry_run)
 
 
-@takes_bytes(task_files.MOST_BYTES)
-@access("synthesise")
+@allow_file_bytes(task_files.MOST_BYTES)
+@require_scope("synthesise")
 @require_POST
 @never_cache
-def new_readiness(request: HttpRequest) -> HttpResponse:
-    """Whether a batch could start from the form as it stands, as a part of its page."""
-    form = _new_form(request)
+def check_new_readiness(request: HttpRequest) -> HttpResponse:
+    """Show whether a batch could start from the current form, as a part of its page."""
+    form = _build_launch_form(request)
     return render_readiness(request, form, form.chosen)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_safe
 @never_cache
-def matching(request: HttpRequest) -> HttpResponse:
-    """How many themes or environments a filter finds, while it is typed."""
+def show_matching_rows(request: HttpRequest) -> HttpResponse:
+    """Show how many themes or environments a filter finds while it is typed."""
     what = Params(request.GET).choice("what", ("themes", "environments"), "themes")
-    form = LaunchForm(request.user, before=BatchSettings(), initial=_given(request))
+    form = LaunchForm(request.user, before=BatchSettings(), initial=_read_given_filters(request))
     return render(
-        request, "batches/launch/matching.html", {"what": what.removesuffix("s"), "found": _matching(form, what)}
+        request, "batches/launch/matching.html", {"what": what.removesuffix("s"), "found": _count_matching(form, what)}
     )
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_safe
-def typed_row(request: HttpRequest) -> HttpResponse:
-    """The fields of another theme."""
+def render_typed_row(request: HttpRequest) -> HttpResponse:
+    """Return the fields of another theme."""
     return render(request, "batches/launch/typed_theme.html", {"row": TypedRow()})
 
 
-@access("worker")
+@require_scope("worker")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-def limits(request: HttpRequest) -> HttpResponse:
-    """What annotators may launch; operators set it."""
-    row = services.limits()
-    known = {"annotator_cap": row.annotator_cap, "annotator_themes": row.annotator_themes}
-    form = LimitsForm(request.POST if request.method == "POST" else None, initial=known)
+def edit_launch_limits(request: HttpRequest) -> HttpResponse:
+    """Show or change the limits on batches of annotators; operators set them."""
+    row = services.get_launch_limit()
+    current_limits = {"annotator_cap": row.annotator_cap, "annotator_themes": row.annotator_themes}
+    form = LimitsForm(request.POST if request.method == "POST" else None, initial=current_limits)
     if form.is_bound and form.is_valid():
         cleaned = form.cleaned_data
-        services.set_limits(request.user, cleaned["annotator_cap"], cleaned["annotator_themes"])
+        services.set_launch_limit(request.user, cleaned["annotator_cap"], cleaned["annotator_themes"])
         messages.success(request, "These limits hold for what annotators and adjudicators launch from now on.")
         return redirect("batches:limits")
-    context = {"form": form, "copy_as": api_call(request, "PUT", "api:set_batch_limits", body=known)}
+    context = {"form": form, "copy_as": build_api_call(request, "PUT", "api:set_batch_limits", body=current_limits)}
     return render(request, "batches/limits.html", context, status=422 if form.is_bound else 200)
 
 
-def _new_form(request: HttpRequest) -> LaunchForm:
-    """Filled in by the request, or as it is handed out.
+def _build_launch_form(request: HttpRequest) -> LaunchForm:
+    """Return the form, filled in from the request or with initial values.
 
-    An address may choose: `?use_themes=1&themes_text=…`, rows by number (`?themes_ids=5`, or ticked ones in a list:
-    `?grow=themes&ids=5&ids=7`), the category of a theme to be typed (`?typed_category=`),
-    a preset (`?preset=as-published`), and `assess=1` that environments are assessed again and nothing is made below.
+    The query string may choose: `?use_themes=1&themes_text=…`, rows by number (`?themes_ids=5`, or ticked ones in a
+    list: `?grow=themes&ids=5&ids=7`), the category of a theme to be typed (`?typed_category=`), a preset
+    (`?preset=as-published`), a variant (`?variant=autoforge`), and `assess=1`: environments are assessed again and
+    nothing is made below.
     """
-    before = BatchSettings(cap=_limit(request).annotator_cap if _limit(request) else None)
+    before = BatchSettings(cap=_find_launch_limit(request).annotator_cap if _find_launch_limit(request) else None)
     if request.method == "POST":
         return LaunchForm(request.user, fill_in_preset(request.POST), request.FILES, before=before)
     params = Params(request.GET)
-    preset = read_preset(params.choice("preset", TITLES))
-    before = BatchSettings.model_validate(change_preset(before.model_dump(mode="json"), preset))
+    preset = parse_preset(params.choice("preset", TITLES))
+    before = BatchSettings.model_validate(apply_preset(before.model_dump(mode="json"), preset))
     used = {name: True for name in ("use_themes", "use_environments") if params.text(name)}
-    picked = _picked(params)
+    picked = _read_picked_rows(params)
     unticked: dict[str, Any] = {"bundled": []} if used or picked else {}
     assess = {"reassess": True, "scenarios": 0} if params.flag("assess") else {}
     typed = {"typed_category": params.text("typed_category"), "bundled": []} if "typed_category" in request.GET else {}
-    initial = _given(request) | used | picked | unticked | assess | typed
+    variant = {"variant": name} if (name := params.choice("variant", PIPELINES)) else {}
+    initial = _read_given_filters(request) | variant | used | picked | unticked | assess | typed
     return LaunchForm(request.user, before=before, initial=initial)
 
 
-def _picked(params: Params) -> dict[str, list[int]]:
-    """Rows that an address names one by one, by field."""
+def _read_picked_rows(params: Params) -> dict[str, list[int]]:
+    """Return the rows that a query string names one by one, by field."""
     grown = params.choice("grow", ("themes", "environments"))
     named = {name: list(params.picks(name)) for name in choice.PICKED}
     if grown:
@@ -163,25 +167,26 @@ def _picked(params: Params) -> dict[str, list[int]]:
     return {name: keys for name, keys in named.items() if keys}
 
 
-def _given(request: HttpRequest) -> dict[str, str]:
-    """Filters that an address names."""
+def _read_given_filters(request: HttpRequest) -> dict[str, str]:
+    """Return the filters that a query string names."""
     names = [f"{what}_{name}" for what in ("themes", "environments") for name in GIVEN]
     params = Params(request.GET)
     return {name: value for name in names if (value := params.text(name))}
 
 
-def _limit(request: HttpRequest) -> Any:
-    """The limits that hold for this person; None where none do."""
-    return services.limits() if getattr(request.user, "role", "") in CAPPED_ROLES else None
+def _find_launch_limit(request: HttpRequest) -> Any:
+    """Return the limits that hold for this person; None if none do."""
+    return services.get_launch_limit() if getattr(request.user, "role", "") in CAPPED_ROLES else None
 
 
 def launch_batch(
     request: HttpRequest, form: SettingsForm, chosen: ChosenItems, make: Callable[[bool], Batch]
 ) -> HttpResponse | None:
-    """To the batch's page, once however often the same form is sent; None where it may not be launched."""
+    """Create the batch and redirect to its page, once however often the same form is sent; None if it may not be
+    launched."""
     start = request.POST.get("act") != "draft"
     try:
-        made, now = once(request.user, f"form-{fingerprint(request)}", lambda: str(make(start).pk))
+        batch_pk, now = run_form_once(request.user, f"form-{compute_fingerprint(request)}", lambda: str(make(start).pk))
     except InputError as error:
         form.add_error(None, str(error))
         return None
@@ -192,41 +197,41 @@ def launch_batch(
     else:
         messages.success(request, "Kept as a draft: nothing is asked until it is started.")
     if now and chosen.left_out:
-        messages.warning(request, f"Left out: {_first(chosen.left_out)}")
-    return redirect("batches:batch", int(made))
+        messages.warning(request, f"Left out: {_join_first_notes(chosen.left_out)}")
+    return redirect("batches:batch", int(batch_pk))
 
 
-def _first(notes: list[str]) -> str:
+def _join_first_notes(notes: list[str]) -> str:
     more = len(notes) - LEFT_OUT_SHOWN
     return "; ".join(notes[:LEFT_OUT_SHOWN]) + (f"; and {more:,} more." if more > 0 else ".")
 
 
 def describe_dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> dict[str, Any]:
-    """What the panel shows: an estimate, or why there is none."""
+    """Return what the panel shows: an estimate, or the reasons why there is none."""
     if not form.is_valid():
         return {"faults": form.faults()}
     specs = list(chosen.specs.values())
     try:
-        settings = services.allowed(request.user, form.settings, len(specs))
-        estimated = estimate(specs, settings, settings.pipeline)
+        settings = services.check_settings(request.user, form.settings, len(specs))
+        estimated = build_estimate(specs, settings, settings.pipeline)
     except EnvariumError as error:
         return {"faults": [("", "", str(error))]}
     return {
         "estimate": estimated,
         **describe_met_work(chosen, settings),
-        "made": [(count, _level_word(level, count)) for level, count in estimated.items.items()],
+        "made": [(count, _name_level(level, count)) for level, count in estimated.items.items()],
         "from": ", ".join(f"{number(count)} of the {what}" for what, count in chosen.parts),
-        "left_out": _first(chosen.left_out) if chosen.left_out else "",
+        "left_out": _join_first_notes(chosen.left_out) if chosen.left_out else "",
         "unpriced": estimated.unpriced,
         "readiness": check_readiness(specs, settings),
         "all_scripted": all(line.model == SCRIPTED for line in estimated.lines),
         "cap": settings.cap,
-        "figures": describe_likely(estimated),
+        "figures": list_shown_figures(estimated),
         "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost.high > settings.cap,
     }
 
 
-def _level_word(level: str, count: int) -> str:
+def _name_level(level: str, count: int) -> str:
     singular, plural = LEVEL_WORDS.get(level, (level, f"{level}s"))
     return singular if count == 1 else plural
 
@@ -235,64 +240,67 @@ def render_dry_run(request: HttpRequest, dry_run: dict[str, Any]) -> HttpRespons
     return render(request, "batches/launch/dry_run.html", {"dry_run": dry_run})
 
 
-def check_form(form: SettingsForm, chosen: ChosenItems) -> Readiness | None:
-    """Whether the items that a form chooses can run; None if the form has faults, or chooses nothing."""
+def check_form_readiness(form: SettingsForm, chosen: ChosenItems) -> Readiness | None:
+    """Return whether the items that a form chooses can run; None if the form has faults or chooses nothing."""
     if form.is_bound and not form.is_valid():
         return None
-    settings = with_defaults(form.settings)
-    if not chosen.specs and is_scripted(settings):
+    settings = fill_in_defaults(form.settings)
+    if not chosen.specs and has_scripted_role(settings):
         return None
     return check_readiness(chosen.specs.values(), settings)
 
 
 def render_readiness(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> HttpResponse:
-    """The parts of a page that say whether its batch can run."""
-    readiness = check_form(form, chosen)
-    context = {"readiness": readiness, "models": choices(), "anew": True}
+    """Return the parts of a page that show whether its batch can run."""
+    readiness = check_form_readiness(form, chosen)
+    context = {"readiness": readiness, "models": list_model_choices(), "anew": True}
     context |= describe_met_work(chosen, form.settings) if readiness is not None else {}
     return render(request, "batches/launch/readiness_parts.html", context)
 
 
 def describe_met_work(chosen: ChosenItems, settings: BatchSettings) -> dict[str, Any]:
-    """What stands already where a batch of these items will store its own: human work, and work that is replaced."""
+    """Return the existing work at the places of the products of these items: human work, and work that is replaced."""
     specs = chosen.specs.values()
-    return {"human_work": meet_human_work(specs), "replaced": forecast_replaced_work(specs, settings, chosen.cloned)}
+    return {
+        "human_work": count_met_human_work(specs),
+        "replaced": forecast_replaced_work(specs, settings, chosen.cloned),
+    }
 
 
 def build_form_context(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
-    """What both forms show: preset, settings by group, roles, limits."""
-    preset = read_preset(form["preset"].value())
+    """Return the context of both forms: preset, settings by group, roles, limits."""
+    preset = parse_preset(form["preset"].value())
 
-    def bound(settings: tuple[SettingLabel, ...]) -> list[tuple[SettingLabel, Any]]:
+    def bind_fields(settings: tuple[SettingLabel, ...]) -> list[tuple[SettingLabel, Any]]:
         return [(mark_setting(setting, preset), form[setting.name]) for setting in settings]
 
     models = [(role, form[f"model_{role}"]) for role in ROLES]
-    played = [role for role, field in models if field.value() == SCRIPTED]
+    scripted_roles = [role for role, field in models if field.value() == SCRIPTED]
     return {
-        **describe_choice(preset),
+        **describe_presets(preset),
         **compare_with_preset(form),
         "form": form,
-        "counts": bound(COUNTS),
-        "groups": [(title, bound(group), form.has_faults(group)) for title, group in GROUPS],
+        "counts": bind_fields(COUNTS),
+        "groups": [(title, bind_fields(group), form.has_faults(group)) for title, group in GROUPS],
         "running": [form[name] for name, _, _ in RUNNING],
-        "sampling": sampling_fields.rows(form, ROLES),
+        "sampling": sampling_fields.build_sampling_rows(form, ROLES),
         "prompt_opened": bool(form[prompt_trials.NAME].value()) or bool(form.before.prompts),
         "sampling_wrong": form.sampling_wrong,
         "running_wrong": form.is_bound and any(name in form.errors for name, _, _ in RUNNING),
         "roles": models,
         "embeddings": (EMBEDDINGS, form[EMBEDDINGS.name]),
-        "models": choices(),
-        "scripted": played,
-        "all_played": len(played) == len(models) and form[EMBEDDINGS.name].value() in (None, "", LOCAL),
-        "limit": _limit(request),
+        "models": list_model_choices(),
+        "scripted": scripted_roles,
+        "all_played": len(scripted_roles) == len(models) and form[EMBEDDINGS.name].value() in (None, "", LOCAL),
+        "limit": _find_launch_limit(request),
         "refused": request.method == "POST" and not is_redrawn(request) and bool(form.errors),
     }
 
 
-def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | None = None) -> HttpResponse:
+def _render_launch_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | None = None) -> HttpResponse:
     form.keep_file()
     _offer_filters(form)
-    themes, environments = (_matching(form, what) for what in ("themes", "environments"))
+    themes, environments = (_count_matching(form, what) for what in ("themes", "environments"))
     body = {"bundled": [draft.key for draft in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
     shared = build_form_context(request, form)
     picked = {name: form.picked(name) for name in choice.PICKED}
@@ -303,86 +311,86 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
     }
     chosen = _choose_items(form)
     context = shared | {
-        "readiness": check_form(form, chosen),
+        "readiness": check_form_readiness(form, chosen),
         **describe_met_work(chosen, form.settings),
         "drafts": [(draft, draft.key in (form["bundled"].value() or [])) for draft in form.drafts],
         "picked": described,
         "themes_found": themes,
         "environments_found": environments,
         "opened": {
-            "themes": _is_used(form["use_themes"], form["themes_ids"]) or themes is None,
-            "environments": _is_used(form["use_environments"], form["environments_ids"]) or environments is None,
+            "themes": _is_filter_used(form["use_themes"], form["themes_ids"]) or themes is None,
+            "environments": _is_filter_used(form["use_environments"], form["environments_ids"]) or environments is None,
             "tasks": form.file_name or form["tasks_file"].errors,
             "typed": form.typed[0].said,
         },
-        "copy_as": api_call(request, "POST", "api:create_batch", body=body),
+        "copy_as": build_api_call(request, "POST", "api:create_batch", body=body),
         "dry_run": dry_run,
     }
     return render(request, "batches/new.html", context, status=422 if context["refused"] else 200)
 
 
 def _choose_items(form: LaunchForm) -> ChosenItems:
-    """The items that a form chooses, also before anything is sent."""
+    """Return the items that a form chooses, also before anything is sent."""
     if form.is_bound:
         form.is_valid()
         return form.chosen
     chosen = ChosenItems()
-    chosen.add("bundled themes", choice.bundled(form["bundled"].value() or []))
+    chosen.add("bundled themes", choice.build_bundled_specs(form["bundled"].value() or []))
     with suppress(InputError):  # sending the form says what is wrong with a row
-        chosen.add("chosen themes", of_rows([pk for pk, _ in form.picked("themes_ids")]))
+        chosen.add("chosen themes", build_theme_specs([pk for pk, _ in form.picked("themes_ids")]))
     with suppress(InputError):
-        chosen.add("chosen environments", of_environments([pk for pk, _ in form.picked("environments_ids")]))
+        chosen.add("chosen environments", build_environment_specs([pk for pk, _ in form.picked("environments_ids")]))
     for what, add in (("themes", choice.add_themes), ("environments", choice.add_environments)):
-        wanted = _read_filter(form, what)
-        if form[f"use_{what}"].value() and wanted is not None:
-            add(chosen, wanted)
+        row_filter = _read_filter(form, what)
+        if form[f"use_{what}"].value() and row_filter is not None:
+            add(chosen, row_filter)
     return chosen
 
 
-def _is_used(*fields: BoundField) -> bool:
+def _is_filter_used(*fields: BoundField) -> bool:
     return any(field.value() or field.errors for field in fields)
 
 
 def _offer_filters(form: LaunchForm) -> None:
-    """What the selects of both filters list."""
+    """Fill the selects of both filters."""
     sources = ThemeSource.objects.order_by("name").values_list("name", flat=True)[:LISTED]
-    labels = [(node.pk, node.name) for node in _labels(form["themes_node"].value())]
+    labels = [(node.pk, node.name) for node in _list_label_choices(form["themes_node"].value())]
     listed: dict[str, list[tuple[Any, Any]]] = {
         "themes_source": [(name, name) for name in sources],
         "themes_node": labels,
-        "environments_source": [(name, name) for name in distinct(Environment._meta.db_table, "source")],
-        "environments_category": [(name, name) for name in categories()],
+        "environments_source": [(name, name) for name in list_distinct_values(Environment._meta.db_table, "source")],
+        "environments_category": [(name, name) for name in list_categories()],
     }
     for name, rows in listed.items():
-        offer(form, name, options(rows, 50, first="any"))
+        offer_options(form, name, build_options(rows, 50, first="any"))
 
 
-def _labels(wanted: Any) -> list[Node]:
-    """Labels of the first level to choose from, with the one that is chosen."""
-    rows = list(siblings(None)[:LISTED])
-    number = _number(wanted)
+def _list_label_choices(wanted: Any) -> list[Node]:
+    """Return labels of the first level to choose from, with the chosen one."""
+    rows = list(list_siblings(None)[:LISTED])
+    number = _parse_whole_number(wanted)
     if number and number not in {row.pk for row in rows}:
         rows += list(Node.objects.filter(pk=number))
     return rows
 
 
-def _matching(form: LaunchForm, what: str) -> choice.Matching | None:
-    """None where the filter cannot be understood."""
-    wanted = _read_filter(form, what)
-    like = choice.themes_like if what == "themes" else choice.environments_like
-    return choice.matching(like(wanted), wanted.most) if wanted is not None else None
+def _count_matching(form: LaunchForm, what: str) -> choice.Matching | None:
+    """Return the matching rows of a filter; None if the filter is invalid."""
+    row_filter = _read_filter(form, what)
+    like = choice.filter_themes if what == "themes" else choice.filter_environments
+    return choice.count_matching_rows(like(row_filter), row_filter.most) if row_filter is not None else None
 
 
 def _read_filter(form: LaunchForm, what: str) -> choice.RowFilter | None:
-    """The filter of a form, as it is handed out or sent; None if it has faults."""
+    """Return the filter of a form, initial or sent; None if it has faults."""
     if form.is_bound and any(name.startswith(f"{what}_") and name not in choice.PICKED for name in form.errors):
         return None
-    given = {name: form[f"{what}_{name}"].value() or "" for name in GIVEN if f"{what}_{name}" in form.fields}
-    most, node = _number(given.pop("most")), _number(given.pop("node", None))
-    return choice.RowFilter(**given, node=node or None, most=min(most or FILTERED, MOST_THEMES))
+    values = {name: form[f"{what}_{name}"].value() or "" for name in GIVEN if f"{what}_{name}" in form.fields}
+    most, node = _parse_whole_number(values.pop("most")), _parse_whole_number(values.pop("node", None))
+    return choice.RowFilter(**values, node=node or None, most=min(most or FILTERED, MOST_THEMES))
 
 
-def _number(text: Any) -> int:
-    """A whole number as it was typed or handed out; 0 for anything else."""
+def _parse_whole_number(text: Any) -> int:
+    """Return a whole number as typed or initial; 0 for anything else."""
     text = str(text or "").strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -1,9 +1,8 @@
 """Likely figures of a batch: a typical value, and the range that four of five batches fall into.
 
-The ends of an estimate (`estimate.py`) are a batch in which everything is as small, or as large, as it may be. How
-often that happens is tried out: many batches are drawn, each with its own share of kept items and its own figures
-within those ends. Half of what is drawn follows one common draw, because items of a batch and replies of a model are
-alike.
+The ends of an estimate (`estimate.py`) are a batch in which everything is as small, or as large, as possible. How
+likely that is, is simulated: many batches are drawn, each with its own share of kept items and its own figures within
+those ends. Half of the draws follow one common draw, because items of a batch and replies of a model are alike.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SPREAD = 1.5
 
 @dataclass(frozen=True)
 class CallFigures:
-    """Calls that one item makes of one kind, and tokens and seconds of one call. `seen` calls of the past tell them;
+    """Calls that one item makes of one kind, and tokens and seconds of one call. They come from `seen` past calls;
     `mean_calls` is known if enough items were seen."""
 
     model: str
@@ -48,7 +47,7 @@ class CallFigures:
 
     @property
     def median_of_calls(self) -> float:
-        return self.median if self.mean_calls is None else place_between(self.mean_calls, self.calls)
+        return self.median if self.mean_calls is None else locate_between(self.mean_calls, self.calls)
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class LikelyRange:
 
 @dataclass(frozen=True)
 class LevelLines:
-    """`count` items of a level, were all kept, and what each of them asks for."""
+    """`count` items of a level, if all were kept, and the calls of each of them."""
 
     level: str
     count: int
@@ -71,8 +70,8 @@ class LevelLines:
 
 @dataclass(frozen=True)
 class KeptShare:
-    """Of the items of a level, the share that goes on: its ends, and where between them its median lies. `sure` go on
-    anyway."""
+    """Share of the items of a level that continues: its ends, and the position of its median between them. The share
+    `sure` continues in any case."""
 
     ends: Bounds
     median: float
@@ -83,22 +82,22 @@ Row = tuple[str, float, float]
 """A level, how many items of it there are, and the seconds of one item's calls in a row."""
 
 
-def draw_likely(
+def simulate_likely_ranges(
     levels: Sequence[LevelLines],
     shares: Mapping[str, KeptShare],
     prices: Mapping[str, Price],
     at_once: Mapping[str, int],
     last_seconds: Callable[[float, Sequence[Row]], float],
 ) -> dict[str, LikelyRange]:
-    """The likely range of each figure; `at_once` are the calls that one item makes beside each other, by stage, and
-    `last_seconds` says how long all calls take. The same every time."""
+    """Return the likely range of each figure. `at_once` is the number of concurrent calls of one item, by stage, and
+    `last_seconds` computes how long all calls take. Deterministic."""
     random = Random(0)
     drawn: dict[str, list[float]] = {name: [] for name in FIGURES}
     for _ in range(DRAWS):
         figures = _draw_batch(random, levels, shares, prices, at_once, last_seconds)
         for name in FIGURES:
             drawn[name].append(figures[name])
-    return {name: _summarize(sorted(values)) for name, values in drawn.items()}
+    return {name: _summarize_draws(sorted(values)) for name, values in drawn.items()}
 
 
 def _draw_batch(
@@ -111,19 +110,19 @@ def _draw_batch(
 ) -> dict[str, float]:
     common = random.random()
 
-    def draw(ends: Bounds, median: float) -> float:
+    def draw_between(ends: Bounds, median: float) -> float:
         follows = random.random() < COMMON
         return _find_quantile(common if follows else random.random(), ends, median)
 
-    reached = _draw_reached(shares, draw)
+    reached = _draw_reached_shares(shares, draw_between)
     total = dict.fromkeys(FIGURES, 0.0)
     rows: list[Row] = []
     for level in levels:
         items, in_row = level.count * reached[level.level], 0.0
         for line in level.lines:
-            calls = draw(line.calls, line.median_of_calls)
+            calls = draw_between(line.calls, line.median_of_calls)
             prompt, completion, seconds = (
-                calls * draw(ends, line.median) for ends in (line.prompt, line.completion, line.seconds)
+                calls * draw_between(ends, line.median) for ends in (line.prompt, line.completion, line.seconds)
             )
             in_row += seconds / max(1.0, min(at_once.get(line.stage, 1), calls))
             total["calls"] += items * calls
@@ -138,8 +137,8 @@ def _draw_batch(
     return total
 
 
-def _draw_reached(shares: Mapping[str, KeptShare], draw: Callable[[Bounds, float], float]) -> dict[str, float]:
-    """By level, the share of its items that come up at all."""
+def _draw_reached_shares(shares: Mapping[str, KeptShare], draw: Callable[[Bounds, float], float]) -> dict[str, float]:
+    """Return the share of items that is reached at all, by level."""
     reached, at = {}, 1.0
     for level, share in shares.items():
         reached[level] = at
@@ -148,20 +147,20 @@ def _draw_reached(shares: Mapping[str, KeptShare], draw: Callable[[Bounds, float
 
 
 def _find_quantile(chance: float, ends: Bounds, median: float) -> float:
-    """The figure below which this share of the draws lies."""
+    """Return the figure below which this share of the draws lies."""
     middle = ends.low + (ends.high - ends.low) * median
     aside = abs(2 * chance - 1) ** SPREAD
     return middle - (middle - ends.low) * aside if chance < 0.5 else middle + (ends.high - middle) * aside
 
 
-def place_between(figure: float, ends: Bounds) -> float:
-    """Where a figure lies between two ends: 0 at the low one, 1 at the high one."""
+def locate_between(figure: float, ends: Bounds) -> float:
+    """Return the position of a figure between two ends: 0 at the low one, 1 at the high one."""
     width = ends.high - ends.low
     return min(1.0, max(0.0, (figure - ends.low) / width)) if width else 0.5
 
 
-def _summarize(values: Sequence[float]) -> LikelyRange:
-    def at(share: float) -> float:
+def _summarize_draws(values: Sequence[float]) -> LikelyRange:
+    def value_at(share: float) -> float:
         return values[round(share * (len(values) - 1))]
 
-    return LikelyRange(at(LOW), at(0.5), at(HIGH))
+    return LikelyRange(value_at(LOW), value_at(0.5), value_at(HIGH))

@@ -1,4 +1,5 @@
-"""Choice of a preset on the forms of a batch: its values, where the form departs from it, and what it leaves open."""
+"""Choice of a preset on the forms of a batch: its values, the departures of the form from it, and what it leaves
+open."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.batches.launch.forms import SettingsForm
 from webapp.batches.presets import (
     AS_PUBLISHED,
@@ -19,11 +20,11 @@ from webapp.batches.presets import (
     UNCOVERED,
     PresetName,
     find_departures,
-    list_differing,
-    list_values,
-    read_preset,
+    list_differing_choices,
+    list_preset_values,
+    parse_preset,
 )
-from webapp.batches.setting_labels import SettingLabel, describe_value, name_setting
+from webapp.batches.setting_labels import SettingLabel, format_setting_value, get_setting_label
 from webapp.batches.spec import BatchSettings
 
 TAKE = "take"
@@ -34,7 +35,7 @@ REDRAWN = ("more", TAKE)
 
 @dataclass(frozen=True)
 class DepartureLine:
-    """A choice that is not as the preset has it, in words."""
+    """A choice that departs from the preset, in words."""
 
     label: str
     preset: str
@@ -47,13 +48,13 @@ def is_redrawn(request: HttpRequest) -> bool:
 
 
 def fill_in_preset(data: QueryDict) -> QueryDict:
-    """What a form sent, with the values of the preset that its button names; as it is if none is named."""
+    """Return the sent form with the values of the preset that its button names; unchanged if none is named."""
     name = data.get(TAKE)
     if name not in TITLES:
         return data
     filled = data.copy()
     filled["preset"] = name
-    for setting, value in list_values(name).items():
+    for setting, value in list_preset_values(name).items():
         filled.pop(setting, None)
         if value is not False:
             filled[setting] = "" if value is None else "on" if value is True else str(value)
@@ -61,34 +62,39 @@ def fill_in_preset(data: QueryDict) -> QueryDict:
 
 
 def mark_setting(setting: SettingLabel, preset: PresetName) -> SettingLabel:
-    """The label with the mark of the value that the preset has: of the paper with its place, else as it is."""
+    """Return the label with the mark of the preset's value: the paper's with its place, else as it is."""
     choice = next((choice for choice in PUBLISHED if choice.name == setting.name), None)
     if choice is None or preset != AS_PUBLISHED:
         return setting
     return replace(setting, mark="released" if choice.released else "published", place=choice.place)
 
 
-def describe_choice(preset: PresetName) -> dict[str, Any]:
-    """What the part of a form says about presets: their titles, where they differ, what none covers."""
+def describe_presets(preset: PresetName) -> dict[str, Any]:
+    """Return the form's part on presets: their titles, their differences, what none covers."""
     return {
         "preset": preset,
         "preset_title": TITLES[preset],
         "preset_titles": list(TITLES.items()),
         "preset_choices": [
-            (name_setting(choice.name), describe_value(choice.ours), describe_value(choice.value), choice.place)
-            for choice in list_differing()
+            (
+                get_setting_label(choice.name),
+                format_setting_value(choice.ours),
+                format_setting_value(choice.value),
+                choice.place,
+            )
+            for choice in list_differing_choices()
         ],
         "uncovered": UNCOVERED,
     }
 
 
 def describe_departures(settings: BatchSettings) -> list[DepartureLine]:
-    """Where settings are not as their preset has them, as people read it."""
+    """Return the departures of settings from their preset, as people read them."""
     return [
         DepartureLine(
-            name_setting(departure.name),
-            describe_value(departure.preset),
-            describe_value(departure.chosen),
+            get_setting_label(departure.name),
+            format_setting_value(departure.preset),
+            format_setting_value(departure.chosen),
             departure.place,
         )
         for departure in find_departures(settings.preset, settings.stages)
@@ -96,17 +102,17 @@ def describe_departures(settings: BatchSettings) -> list[DepartureLine]:
 
 
 def compare_with_preset(form: SettingsForm) -> dict[str, Any]:
-    """Where a form departs from its preset, or that the form has faults."""
+    """Return the departures of a form from its preset, or that the form has faults."""
     unclear = form.is_bound and not form.is_valid()
     lines = [] if unclear else describe_departures(form.settings)
     return {"departures": lines, "departures_unclear": unclear}
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
 @never_cache
-def departures(request: HttpRequest) -> HttpResponse:
-    """Where a form departs from its preset, while it is filled in."""
+def show_departures(request: HttpRequest) -> HttpResponse:
+    """Show the departures of a form from its preset while it is filled in."""
     form = SettingsForm(request.POST, before=BatchSettings())
-    context = compare_with_preset(form) | {"preset_title": TITLES[read_preset(form["preset"].value())]}
+    context = compare_with_preset(form) | {"preset_title": TITLES[parse_preset(form["preset"].value())]}
     return render(request, "batches/launch/departures.html", context)

@@ -1,4 +1,4 @@
-"""Prompts that a batch tries: fields of its form, the text to begin with, and what was changed."""
+"""Prompts that a batch tries: fields of its form, the initial text, and the changes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from synthesis.errors import InputError
-from synthesis.prompts.trial import MOST_CHARS, checked_trials, standing_prompt, triable
-from webapp.accounts.access import access
+from synthesis.prompts.trial import MOST_CHARS, check_trials, get_triable_prompt, list_triable_prompts
+from webapp.accounts.access import require_scope
 from webapp.batches.models import Batch
 from webapp.batches.spec import BatchSettings
-from webapp.environments.version_diff import DiffPart, part
+from webapp.environments.version_diff import DiffPart, build_diff_part
 from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 
 NAME, TEXT = "prompt_name", "prompt_text"
 
 
-def add_fields(form: forms.Form) -> None:
-    """One prompt to be changed; those that a cloned batch tried already go along."""
-    named = [("", "none: all as they stand"), *((name, name) for name in triable())]
+def add_trial_fields(form: forms.Form) -> None:
+    """Add the fields of one prompt to be changed; prompts that a cloned batch already tried are kept."""
+    named = [("", "none: all as they stand"), *((name, name) for name in list_triable_prompts())]
     form.fields[NAME] = forms.ChoiceField(label="Prompt", choices=named, required=False)
     form.fields[TEXT] = forms.CharField(
         label="Its text in this batch",
@@ -36,53 +36,54 @@ def add_fields(form: forms.Form) -> None:
     )
 
 
-def chosen(form: forms.Form, before: Mapping[str, str]) -> dict[str, str]:
-    """The texts of its own that the batch would have. What is wrong with one stands at its field."""
+def read_trial_texts(form: forms.Form, before: Mapping[str, str]) -> dict[str, str]:
+    """Return the prompt texts of the batch. Errors in a text are added to its field."""
     name, text = form.cleaned_data.get(NAME), form.cleaned_data.get(TEXT)
     if not name:
         if text and text.strip() and TEXT not in form.errors:
             form.add_error(NAME, "Say which prompt this text is for, or take the text away.")
         return dict(before)
     try:
-        return checked_trials(dict(before) | {name: text or ""})
+        return check_trials(dict(before) | {name: text or ""})
     except InputError as error:
         form.add_error(TEXT, str(error))
         return dict(before)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_safe
-def prompt_text(request: HttpRequest) -> HttpResponse:
-    """The text of a prompt to begin with: as it stands, or as the batch `of` had it. A part of the form, or a page."""
+def show_prompt_text(request: HttpRequest) -> HttpResponse:
+    """Show the initial text of a prompt: the current one, or that of the batch `of`. A part of the form, or a page."""
     params = Params(request.GET)
     name, of = params.text(NAME, 80), params.number("of")
     text = ""
-    if name in triable():
-        text = standing_prompt(name).text
+    if name in list_triable_prompts():
+        text = get_triable_prompt(name).text
         if of is not None:
             text = get_object_or_404(Batch, pk=of).settings.get("prompts", {}).get(name, text)
-    context = {"name": name, "text": text, "names": triable(), "most": 2 * MOST_CHARS}
+    context = {"name": name, "text": text, "names": list_triable_prompts(), "most": 2 * MOST_CHARS}
     fragment = "batches/launch/prompt_text.html"
     return render(request, fragment if wants_fragment(request) else "batches/prompt.html", context)
 
 
-def changes(settings: BatchSettings) -> list[DiffPart]:
-    """What a batch changed in each prompt that it tries."""
-    return [part(name, _standing(name), text) for name, text in settings.prompts.items()]
+def list_prompt_changes(settings: BatchSettings) -> list[DiffPart]:
+    """Return the changes of a batch in each prompt that it tries."""
+    return [build_diff_part(name, _find_current_text(name), text) for name, text in settings.prompts.items()]
 
 
-def between(first: BatchSettings, second: BatchSettings) -> list[DiffPart]:
-    """Where the prompts of two batches differ, from the first to the second."""
+def compare_prompts(first: BatchSettings, second: BatchSettings) -> list[DiffPart]:
+    """Return the differences between the prompts of two batches, from the first to the second."""
     names = sorted({*first.prompts, *second.prompts})
     texts: list[tuple[str, Any, Any]] = [
-        (name, first.prompts.get(name, _standing(name)), second.prompts.get(name, _standing(name))) for name in names
+        (name, first.prompts.get(name, _find_current_text(name)), second.prompts.get(name, _find_current_text(name)))
+        for name in names
     ]
-    return [part(name, one, other) for name, one, other in texts if one != other]
+    return [build_diff_part(name, one, other) for name, one, other in texts if one != other]
 
 
-def _standing(name: str) -> str:
-    """Empty for a prompt that there is no more."""
+def _find_current_text(name: str) -> str:
+    """Return the current text of a prompt; empty for a prompt that no longer exists."""
     try:
-        return standing_prompt(name).text
+        return get_triable_prompt(name).text
     except InputError:
         return ""

@@ -1,13 +1,13 @@
-"""Readiness of a batch before it starts: the items that the scripted provider would refuse, and what to do about it."""
+"""Readiness of a batch before it starts: the items that the scripted provider would refuse, and advice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from synthesis.scripted import themes as bundled_themes
+from synthesis.scripted import list_bundled_themes as bundled_themes
 from synthesis.stages import ItemSpec
-from synthesis.themes.keys import theme_of
+from synthesis.themes.keys import get_theme_key
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 
 NAMED = 12
@@ -29,7 +29,7 @@ class Readiness:
 
     @property
     def can_run(self) -> bool:
-        """Whether at least one item can run, as far as is known."""
+        """True if at least one item can run, as far as is known."""
         return not self.refused or self.total > self.refused
 
     @property
@@ -38,7 +38,7 @@ class Readiness:
 
     @property
     def advice(self) -> str:
-        """What would be refused, why, and what to do about it; empty if nothing is refused."""
+        """The refused items, the reason and advice; empty if nothing is refused."""
         if not self.refused:
             return ""
         counted = f"{self.refused:,} of {self.total:,} items" if self.can_run else "No item can run; all"
@@ -50,14 +50,14 @@ class Readiness:
 
 
 def check_readiness(specs: Iterable[ItemSpec], settings: BatchSettings) -> Readiness:
-    """Tell which of these items the scripted provider refuses. `settings` name the model of every role."""
+    """Find the items that the scripted provider refuses. `settings` name the model of every role."""
     items = list(specs)
     roles = tuple(role for role in ROLES if settings.models.get(role, SCRIPTED) == SCRIPTED)
     if not roles:
         return Readiness(len(items))
     written = bundled_themes(settings.variant)
-    known = {draft.key for draft in written}
-    refused = [spec for spec in items if theme_of(spec.key) not in known]
+    written_keys = {draft.key for draft in written}
+    refused = [spec for spec in items if get_theme_key(spec.key) not in written_keys]
     names = tuple(name_item(spec) for spec in refused[:NAMED])
     has_all = len(written) == len(bundled_themes())
     replies = BUNDLED if has_all else f"{', '.join(draft.name for draft in written)} in the variant {settings.variant}"
@@ -65,7 +65,7 @@ def check_readiness(specs: Iterable[ItemSpec], settings: BatchSettings) -> Readi
 
 
 def name_item(spec: ItemSpec) -> str:
-    """The name of the theme or environment that an item begins with, or the start of its text."""
+    """Return the name of the theme or environment that an item begins with, or the start of its text."""
     named = spec.theme or spec.environment
     name = named.name if named else spec.text
     return " ".join(name.split())[:NAME_CHARS] or spec.key

@@ -23,8 +23,8 @@ class LikelyOut(Schema):
 
 
 class EstimateLineOut(Schema):
-    """`seen` calls of the past were looked at; with 0 the numbers are assumptions. Of the offline provider's calls only
-    number and prompts are taken for another model. `cost` null: a price is unknown."""
+    """Estimate of one kind of call. `seen` past calls were used; with 0 the numbers are assumptions. Of the scripted
+    provider's calls only number and prompts are used for another model. `cost` null: a price is unknown."""
 
     role: str
     stage: str
@@ -38,10 +38,10 @@ class EstimateLineOut(Schema):
 
 
 class EstimateOut(Schema):
-    """`likely` says what is to be expected of `calls`, `prompt_tokens`, `completion_tokens`, `seconds` and `cost`. The
-    other figures are its ends: the low one is a lean batch that keeps as few items as earlier ones let expect, the
-    high one keeps every item, which are then `items` by level. `rests_on` says in words where they come from. `sample`
-    is the first call that one item would make. `cost` null: nobody has said what the `unpriced` models cost."""
+    """Estimate of a batch. `likely` is the expected range of `calls`, `prompt_tokens`, `completion_tokens`, `seconds`
+    and `cost`. The other figures are its ends: the low one is a lean batch that keeps as few items as earlier ones
+    suggest, the high one keeps every item, which are then `items` by level. `rests_on` describes their basis in words.
+    `sample` is the first call that one item would make. `cost` null: the price of the `unpriced` models is unknown."""
 
     themes: int
     items: dict[str, int]
@@ -59,7 +59,7 @@ class EstimateOut(Schema):
 
 
 class ReadinessOut(Schema):
-    """Whether the items can run. `refused` of `total` would be refused, because `roles` are played by the scripted
+    """Readiness of the items. `refused` of `total` would be refused, because `roles` are played by the scripted
     provider, which has replies for the bundled themes alone; `names` are those of the first of them. `can_run`: at
     least one item would run. `advice` says what to do."""
 
@@ -72,8 +72,8 @@ class ReadinessOut(Schema):
 
 
 class HumanWorkOut(Schema):
-    """Work of people in the environments that the batch would grow on or make once more: what the batch makes is stored
-    beside it and replaces none of it. `words` says it in a sentence's part; empty if there is none."""
+    """Work of people in the environments that the batch would grow on or make again: the batch's products are stored
+    beside it and replace none of it. `words` describes it in a clause; empty if there is none."""
 
     programs: int
     tasks: int
@@ -83,8 +83,8 @@ class HumanWorkOut(Schema):
 
 
 class ReplacedWorkOut(Schema):
-    """Machine work that the batch would replace where it makes something else. `words` and `makers` say what, and which
-    batches and imports made it; both are empty if nothing is replaced."""
+    """Machine work that the batch would replace if it makes something else. `words` describes it, `makers` the batches
+    and imports that made it; both are empty if nothing is replaced."""
 
     versions: int
     revisions: int
@@ -93,8 +93,8 @@ class ReplacedWorkOut(Schema):
 
 
 class DryRunOut(EstimateOut):
-    """An estimate, whether the items can run, which human work stands where the batch will store its own, and which
-    machine work it would replace."""
+    """An estimate, the readiness of the items, the human work at the places of the batch's products, and the machine
+    work that it would replace."""
 
     readiness: ReadinessOut
     human_work: HumanWorkOut

@@ -1,4 +1,4 @@
-"""Figures of a dry run as its page shows them."""
+"""Figures of a dry run for its page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from webapp.batches.launch.likely import LikelyRange
 
 @dataclass(frozen=True)
 class ShownFigure:
-    """A figure of a dry run: its likely range, its ends, and the filter that words it. `likely` None: it is unknown."""
+    """A figure of a dry run: its likely range, its ends, and the template filter that formats it. `likely` None:
+    unknown."""
 
     name: str
     kind: str
@@ -19,8 +20,8 @@ class ShownFigure:
     ends: Bounds | None
 
 
-def describe_likely(told: Estimate) -> list[ShownFigure]:
-    """The figures of a dry run, in their order."""
+def list_shown_figures(told: Estimate) -> list[ShownFigure]:
+    """Return the figures of a dry run in order."""
     names = {"calls": "calls", "prompt_tokens": "tokens in", "completion_tokens": "tokens out", "cost": "cost"}
     figures = []
     for name, words in (names | {"seconds": "time"}).items():
@@ -32,5 +33,5 @@ def describe_likely(told: Estimate) -> list[ShownFigure]:
 
 
 def _round_range(likely: LikelyRange) -> LikelyRange:
-    """To the digits that it is worth saying."""
+    """Round a range to two significant digits."""
     return LikelyRange(*(float(f"{value:.2g}") for value in (likely.low, likely.typical, likely.high)))

@@ -1,7 +1,7 @@
 """Uploaded file of a task set: read within bounds, and kept while its form comes back to a person.
 
-A browser never sends a chosen file twice by itself; what is kept here is named in the form by a signed text that only
-the same person can use, for a day.
+A browser never sends a chosen file again by itself; a kept file is named in the form by a signed text that only the
+same person can use, for a day.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from synthesis.formats.files import GZIP
-from synthesis.parser import ReadLimits, read_apart
+from synthesis.parser import ReadLimits, read_in_process
 
 FOLDER = "tasksets"
 SALT = "batches.tasks"
@@ -45,8 +45,8 @@ class TaskLine:
     reason: str
 
 
-def taken(file: UploadedFile) -> TaskFile:
-    """The text of an uploaded file. Raises InputError where it is empty or too large."""
+def read_upload(file: UploadedFile) -> TaskFile:
+    """Return the content of an uploaded file. Raises InputError if it is empty or too large."""
     name = str(file.name or "tasks").replace("\\", "/").rsplit("/", 1)[-1][:200]
     if not file.size:
         raise InputError(f"{name}: the file is empty.")
@@ -55,22 +55,22 @@ def taken(file: UploadedFile) -> TaskFile:
     return TaskFile(name, file.read())
 
 
-def tasks_of(file: TaskFile) -> list[TaskLine]:
-    """The tasks of a task set, read by another process. Raises InputError with what to do."""
+def read_task_lines(file: TaskFile) -> list[TaskLine]:
+    """Return the tasks of a task set, read by another process. Raises InputError with advice."""
     packed = ReadLimits(small_bytes=0) if file.content.startswith(GZIP) else ReadLimits()
-    asked = {"name": file.name, "most_bytes": MOST_BYTES}
-    return [TaskLine(*told) for told in read_apart(READ, io.BytesIO(file.content), asked, packed)]
+    read_options = {"name": file.name, "most_bytes": MOST_BYTES}
+    return [TaskLine(*told) for told in read_in_process(READ, io.BytesIO(file.content), read_options, packed)]
 
 
-def keep(user: Any, file: TaskFile) -> str:
-    """Put the file aside; the text names it."""
-    _sweep()
+def store_task_file(user: Any, file: TaskFile) -> str:
+    """Store the file temporarily; return the signed text that names it."""
+    _delete_expired_files()
     stored = default_storage.save(f"{FOLDER}/{uuid.uuid4().hex}", ContentFile(file.content))
     return signing.dumps([user.pk, stored, file.name], salt=SALT)
 
 
-def find(user: Any, named: str) -> TaskFile:
-    """A file that was put aside. Raises InputError where it is gone or another person's."""
+def load_task_file(user: Any, named: str) -> TaskFile:
+    """Return a stored file. Raises InputError if it is gone or another person's."""
     try:
         owner, stored, name = signing.loads(named, salt=SALT, max_age=KEPT_FOR)
         if owner != user.pk:
@@ -81,8 +81,8 @@ def find(user: Any, named: str) -> TaskFile:
         raise InputError("The uploaded file is no longer here; choose it again.") from None
 
 
-def _sweep() -> None:
-    """Remove what nobody came back for."""
+def _delete_expired_files() -> None:
+    """Delete files whose time has passed."""
     names = default_storage.listdir(FOLDER)[1] if default_storage.exists(FOLDER) else []
     for name in names:
         path = f"{FOLDER}/{name}"

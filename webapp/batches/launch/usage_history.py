@@ -10,7 +10,7 @@ from functools import cached_property
 from django.db.models import Count, Max, Sum
 
 from synthesis.stages import StageSettings
-from webapp.batches.launch.bounds import Bounds, mean_bounds
+from webapp.batches.launch.bounds import Bounds, bound_mean
 from webapp.batches.models import Batch, BatchItem, CallState, ItemState, LLMCall
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
@@ -34,7 +34,7 @@ ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED)
 
 @dataclass(frozen=True)
 class ItemUsage:
-    """What one item of the past asked of one role in one stage."""
+    """Usage of one past item by one role in one stage."""
 
     batch: int
     path: str
@@ -48,16 +48,17 @@ class ItemUsage:
 
     @property
     def theme(self) -> tuple[int, str]:
-        """The same path comes again in each batch over the same themes: another item, with calls of its own."""
+        """Batch and root path: the same path in another batch over the same themes is another item with its own
+        calls."""
         return self.batch, self.path.partition("/")[0]
 
 
 @dataclass(frozen=True)
 class PastUsage:
-    """Calls of an item, and tokens and seconds of a call, as far as earlier items tell; `count` calls were seen.
+    """Calls of an item, and tokens and seconds of a call, as earlier items show; `count` calls were seen.
 
-    `calls` is None where their number hangs on settings, and all of them were made under others. `scripted`: they were
-    the offline provider's, whose prompts are a model's too, and whose replies and times are not.
+    `calls` is None if their number depends on settings and all of them were made under others. `scripted`: they were
+    the scripted provider's, whose prompts are like a model's, and whose replies and times are not.
     """
 
     count: int
@@ -71,10 +72,10 @@ class PastUsage:
 
 
 class History:
-    """The newest calls that were answered, and what became of the items of their batches."""
+    """The newest answered calls, and the states of the items of their batches."""
 
     def __init__(self, settings: StageSettings, themes: int) -> None:
-        """For a batch with these settings over so many themes."""
+        """Load the history for a batch with these settings over so many themes."""
         self.settings, self.themes = settings, themes
         newest = LLMCall.objects.aggregate(newest=Max("pk"))["newest"] or 0
         rows = LLMCall.objects.filter(pk__gt=newest - LOOKED_BACK, state=CallState.DONE, batch__isnull=False)
@@ -88,31 +89,31 @@ class History:
         }
 
     def of(self, role: str, stage: str, model: str) -> PastUsage | None:
-        """Of this model, else of others that are asked over a network, else of the offline provider; None where the
-        stage was not seen often enough."""
-        here = [item for item in self.items if (item.role, item.stage) == (role, stage)]
+        """Return the usage with this model, else with others over a network, else with the scripted provider; None if
+        the stage was not seen often enough."""
+        stage_items = [item for item in self.items if (item.role, item.stage) == (role, stage)]
         groups = (
-            [item for item in here if item.model == model],
-            [item for item in here if item.model != SCRIPTED],
-            [item for item in here if item.model == SCRIPTED],
+            [item for item in stage_items if item.model == model],
+            [item for item in stage_items if item.model != SCRIPTED],
+            [item for item in stage_items if item.model == SCRIPTED],
         )
-        return next((self._past(group) for group in groups if len(group) >= LEAST_ITEMS), None)
+        return next((self._build_past_usage(group) for group in groups if len(group) >= LEAST_ITEMS), None)
 
-    def kept(self, level: str, *, scripted: bool) -> Bounds | None:
-        """The share of a level's items that were kept; None where too few ended."""
-        kept, gone = (self._ends[level, scripted, state] for state in (True, False))
-        if kept + gone < LEAST_ITEMS:
+    def bound_kept_share(self, level: str, *, scripted: bool) -> Bounds | None:
+        """Return the share of a level's items that were kept; None if too few ended."""
+        kept_count, ended_count = (self._ends[level, scripted, state] for state in (True, False))
+        if kept_count + ended_count < LEAST_ITEMS:
             return None
-        share = mean_bounds([1.0] * kept + [0.0] * gone, self._themes_of(scripted), self.themes)
+        share = bound_mean([1.0] * kept_count + [0.0] * ended_count, self._count_themes(scripted), self.themes)
         return Bounds(share.low, min(1.0, share.high))
 
-    def _past(self, group: Sequence[ItemUsage]) -> PastUsage:
+    def _build_past_usage(self, group: Sequence[ItemUsage]) -> PastUsage:
         scripted = all(item.model == SCRIPTED for item in group)
         stage, depth = group[0].stage, group[0].path.count("/")
         themes = len({item.theme for item in group})
 
-        def of_call(figure: str) -> Bounds:
-            return mean_bounds([getattr(item, figure) / item.calls for item in group], themes, self.themes)
+        def bound_per_call(figure: str) -> Bounds:
+            return bound_mean([getattr(item, figure) / item.calls for item in group], themes, self.themes)
 
         counted = [item for item in group if self._is_like(stage, item)]
         calls, mean = None, None
@@ -120,9 +121,17 @@ class History:
             idle = len({item for item in self._paths[scripted] if item[1].count("/") == depth}) - len(group)
             figures = [item.calls * self._growth(stage, item) for item in counted]
             mean = sum(figures) / (len(figures) + max(0, idle))
-            calls = mean_bounds(figures, len({item.theme for item in counted}), self.themes, max(0, idle))
+            calls = bound_mean(figures, len({item.theme for item in counted}), self.themes, max(0, idle))
         count = sum(item.calls for item in group)
-        return PastUsage(count, calls, of_call("prompt"), of_call("completion"), of_call("seconds"), scripted, mean)
+        return PastUsage(
+            count,
+            calls,
+            bound_per_call("prompt"),
+            bound_per_call("completion"),
+            bound_per_call("seconds"),
+            scripted,
+            mean,
+        )
 
     def _is_like(self, stage: str, item: ItemUsage) -> bool:
         if stage not in ("test_call", "choose_call", "check_call"):
@@ -134,12 +143,12 @@ class History:
         name = GROWS_WITH.get(stage)
         return getattr(self.settings, name) / getattr(self.before[item.batch], name) if name else 1.0
 
-    def _themes_of(self, scripted: bool) -> int:
+    def _count_themes(self, scripted: bool) -> int:
         return len({(batch, path.partition("/")[0]) for batch, path in self._paths[scripted]})
 
     @cached_property
     def _paths(self) -> dict[bool, set[tuple[int, str]]]:
-        """(batch, path) of every item that was seen, by whether the offline provider was asked."""
+        """(batch, path) of every seen item, by whether it used the scripted provider."""
         return {
             scripted: {(item.batch, item.path) for item in self.items if (item.model == SCRIPTED) is scripted}
             for scripted in (True, False)
@@ -147,7 +156,7 @@ class History:
 
     @cached_property
     def _ends(self) -> Counter[tuple[str, bool, bool]]:
-        """Items of the batches that were seen by level, whether the offline provider played, and whether kept."""
+        """Items of the seen batches, by level, whether the batch is scripted, and whether kept."""
         ended = BatchItem.objects.filter(batch__in=self.before, state__in=ENDED).order_by()
         counts: Counter[tuple[str, bool, bool]] = Counter()
         for level, scripted, state, count in ended.values_list("level", "batch__scripted", "state").annotate(

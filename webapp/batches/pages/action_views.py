@@ -13,92 +13,95 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.batches import queries, services
 from webapp.batches.models import Batch, BatchItem, ItemState
 from webapp.batches.pages import batch_list
-from webapp.lists.bulk_acts import bulk_page
+from webapp.lists.bulk_acts import process_bulk_act
 from webapp.query_params import Params
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
-def start(request: HttpRequest, pk: int) -> HttpResponse:
-    return _done(request, pk, lambda: services.start_batch(request.user, pk), "The batch was started.")
+def start_batch(request: HttpRequest, pk: int) -> HttpResponse:
+    return _act_and_redirect(request, pk, lambda: services.start_batch(request.user, pk), "The batch was started.")
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
-def pause(request: HttpRequest, pk: int) -> HttpResponse:
+def pause_batch(request: HttpRequest, pk: int) -> HttpResponse:
     message = "The batch is paused. Calls in flight end and are stored; nothing new begins."
-    return _done(request, pk, lambda: services.pause_batch(request.user, pk), message)
+    return _act_and_redirect(request, pk, lambda: services.pause_batch(request.user, pk), message)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
-def resume(request: HttpRequest, pk: int) -> HttpResponse:
-    """With another cap where the form gives one."""
+def resume_batch(request: HttpRequest, pk: int) -> HttpResponse:
+    """Resume the batch, with another cap if the form gives one."""
 
-    def act() -> Any:
-        return services.resume_batch(request.user, pk, _money(request.POST.get("cap", "")))
+    def resume_with_cap() -> Any:
+        return services.resume_batch(request.user, pk, _parse_cap(request.POST.get("cap", "")))
 
-    return _done(request, pk, act, "The batch goes on.")
+    return _act_and_redirect(request, pk, resume_with_cap, "The batch goes on.")
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-def bulk(request: HttpRequest, act: str) -> HttpResponse:
-    """What an act on the selected batches would be, and the act."""
-    return bulk_page(request, batch_list.BULK, act)
+def act_on_selection(request: HttpRequest, act: str) -> HttpResponse:
+    """Show what an action on the selected batches would do, or execute it."""
+    return process_bulk_act(request, batch_list.BULK, act)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
-def cancel(request: HttpRequest, pk: int) -> HttpResponse:
+def cancel_batch(request: HttpRequest, pk: int) -> HttpResponse:
     message = "The batch was cancelled. What was kept stays."
-    return _done(request, pk, lambda: services.cancel_batch(request.user, pk), message)
+    return _act_and_redirect(request, pk, lambda: services.cancel_batch(request.user, pk), message)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
-def retry(request: HttpRequest, pk: int) -> HttpResponse:
-    """Of what failed (and was rejected, with `rejected`): an `item`, a `stage`, what ended `like` an item, or all."""
-    item, alike = (_item(pk, Params(request.POST).id(name)) for name in ("item", "like"))
+def retry_items(request: HttpRequest, pk: int) -> HttpResponse:
+    """Retry failed items (rejected ones too, with `rejected`): an `item`, a `stage`, those that ended `like` an item,
+    or all."""
+    item, alike = (_find_batch_item(pk, Params(request.POST).id(name)) for name in ("item", "like"))
     states = (ItemState.FAILED, ItemState.REJECTED) if request.POST.get("rejected") else (ItemState.FAILED,)
-    asked: dict[str, Any] = {
+    selection: dict[str, Any] = {
         "item": item.pk if item else None,
         "stage": request.POST.get("stage", "").replace("\x00", "")[:40],
         "signature": alike.signature if alike else "",
         "states": states,
     }
 
-    def act() -> str:
-        gone = (request.POST.get("item") and not item) or (request.POST.get("like") and not asked["signature"])
-        if gone:
+    def retry_selected() -> str:
+        is_outdated = (request.POST.get("item") and not item) or (
+            request.POST.get("like") and not selection["signature"]
+        )
+        if is_outdated:
             raise InputError("What was to be tried again has not failed any more. This is how the batch stands now.")
-        count = services.retry_items(request.user, pk, **asked)
+        count = services.retry_items(request.user, pk, **selection)
         return f"{count:,} item{'s' * (count != 1)} {'were' if count != 1 else 'was'} queued again."
 
-    return _done(request, pk, act, "", item)
+    return _act_and_redirect(request, pk, retry_selected, "", item)
 
 
-@access("synthesise")
+@require_scope("synthesise")
 @require_POST
-def keep(request: HttpRequest, pk: int) -> HttpResponse:
-    """Let a theme go on that was left out as a near-duplicate."""
+def keep_duplicate(request: HttpRequest, pk: int) -> HttpResponse:
+    """Let a theme continue that was left out as a near-duplicate."""
     item = get_object_or_404(BatchItem.objects.only("id", "batch_id"), pk=pk)
 
-    def act() -> Any:
-        return services.keep_duplicate(request.user, item.batch_id, pk, queries.find_pipeline(item.batch_id))
+    def keep_selected() -> Any:
+        return services.keep_duplicate(request.user, item.batch_id, pk, queries.get_pipeline(item.batch_id))
 
-    return _done(request, item.batch_id, act, "The theme goes on.", item)
+    return _act_and_redirect(request, item.batch_id, keep_selected, "The theme goes on.", item)
 
 
-def _done(
+def _act_and_redirect(
     request: HttpRequest, pk: int, act: Callable[[], Any], message: str, item: BatchItem | None = None
 ) -> HttpResponse:
-    """Do it, say what came of it once, and show the page again."""
+    """Call `act`, show its outcome in a message, and redirect to the page."""
     get_object_or_404(Batch.objects.only("pk"), pk=pk)
     try:
         outcome = act()
@@ -108,12 +111,12 @@ def _done(
     return redirect("batches:item", item.pk) if item else redirect("batches:batch", pk)
 
 
-def _item(batch: int, pk: int | None) -> BatchItem | None:
+def _find_batch_item(batch: int, pk: int | None) -> BatchItem | None:
     return BatchItem.objects.filter(batch_id=batch, pk=pk).defer("spec").first() if pk is not None else None
 
 
-def _money(text: str) -> float | None:
-    """Raises InputError."""
+def _parse_cap(text: str) -> float | None:
+    """Return the cap as typed; None if empty. Raises InputError."""
     if not text.strip():
         return None
     try:

@@ -1,4 +1,4 @@
-"""List of batches: its columns and filters, and how far each of its rows is."""
+"""List of batches: its columns and filters, and the progress of each row."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from django.db import connection
 from django.db.models import Sum
 from django.urls import reverse
 
+from synthesis.variant_settings import VARIANT_TITLES
 from webapp.batches import queries, services
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
-from webapp.batches.pages.descriptions import actions
-from webapp.batches.setting_labels import VARIANT_TITLES
+from webapp.batches.pages.descriptions import build_batch_actions
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.bulk_acts import BulkAct, BulkList
@@ -43,23 +43,23 @@ COUNTED_TO = 2_000
 NEWEST = 6
 
 
-def filters_for(user: Any) -> tuple[ListFilter, ...]:
-    """The filters of the list for one person."""
+def build_list_filters(user: Any) -> tuple[ListFilter, ...]:
+    """Return the filters of the list for one person."""
     replies = [("scripted", "scripted"), ("live", "live models")]
     return (
-        list_filters.contains("q", "Name", "name"),
-        list_filters.choice("state", "State", BatchState.values),
-        list_filters.choice("variant", "Variant", VARIANT_TITLES.items()),
+        list_filters.make_contains_filter("q", "Name", "name"),
+        list_filters.make_choice_filter("state", "State", BatchState.values),
+        list_filters.make_choice_filter("variant", "Variant", VARIANT_TITLES.items()),
         ListFilter(
             "replies",
             "Replies",
             lambda params, key: params.choice(key, dict(replies)),
             lambda rows, value: rows.filter(scripted=value == "scripted"),
-            lambda: list_filters.filter_bar.select("Replies", replies),
+            lambda: list_filters.filter_bar.make_select("Replies", replies),
         ),
-        list_filters.started_by(user),
-        list_filters.since("since", "Created from", "created_at"),
-        list_filters.until("until", "Created to", "created_at"),
+        list_filters.make_started_by_filter(user),
+        list_filters.make_since_filter("since", "Created from", "created_at"),
+        list_filters.make_until_filter("until", "Created to", "created_at"),
     )
 
 
@@ -68,7 +68,7 @@ BULK = BulkList(
     "batches",
     "batches:list",
     "batches:bulk",
-    lambda: queries.batches().defer("settings"),
+    lambda: queries.select_batches().defer("settings"),
     lambda batch: (batch.name, batch.state, reverse("batches:batch", args=[batch.pk])),
     (
         BulkAct(
@@ -77,7 +77,7 @@ BULK = BulkList(
             "paused",
             "Calls in flight end and are stored, nothing new begins; each can be resumed.",
             lambda user, batch: services.pause_batch(user, batch.pk),
-            lambda batch: actions(batch, {}).pause or bool(batch.away),
+            lambda batch: build_batch_actions(batch, {}).pause or bool(batch.away),
         ),
         BulkAct(
             "cancel",
@@ -85,31 +85,31 @@ BULK = BulkList(
             "cancelled",
             "What is kept stays, what waits is cancelled. That cannot be undone.",
             lambda user, batch: services.cancel_batch(user, batch.pk),
-            lambda batch: actions(batch, {}).cancel,
+            lambda batch: build_batch_actions(batch, {}).cancel,
         ),
     ),
-    lambda request: list_filters.list_query(BATCHES, filters_for(request.user), request.GET).narrow_in_order(
-        queries.batches().defer("settings")
-    ),
+    lambda request: list_filters.parse_list_query(
+        BATCHES, build_list_filters(request.user), request.GET
+    ).narrow_in_order(queries.select_batches().defer("settings")),
 )
 
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """Progress of a batch: items kept, of those that there are; `more` than are counted."""
+    """Progress of a batch: items kept, of all items; `more` if there are more than are counted."""
 
     kept: int = 0
     total: int = 0
     more: bool = False
 
 
-def how_far(batches: Iterable[Batch]) -> dict[int, BatchProgress]:
-    """Progress by batch, for the rows of a page: two queries."""
+def read_progress(batches: Iterable[Batch]) -> dict[int, BatchProgress]:
+    """Return the progress by batch, for the rows of a page, with two queries."""
     pks = [batch.pk for batch in batches]
     if not pks:
         return {}
     counts = BatchStageCount.objects.filter(batch__in=pks, stage=SAVE, state=StageState.KEPT).values_list("batch")
-    kept = dict(counts.annotate(Sum("count")).order_by())
+    kept_counts = dict(counts.annotate(Sum("count")).order_by())
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT one.id, (SELECT count(*) FROM (SELECT 1 FROM "
@@ -118,27 +118,27 @@ def how_far(batches: Iterable[Batch]) -> dict[int, BatchProgress]:
             [COUNTED_TO + 1, pks],
         )
         totals = dict(cursor.fetchall())
-    return {pk: _far(kept.get(pk, 0), totals[pk]) for pk in pks}
+    return {pk: _build_progress(kept_counts.get(pk, 0), totals[pk]) for pk in pks}
 
 
-def _far(kept: int, total: int) -> BatchProgress:
+def _build_progress(kept: int, total: int) -> BatchProgress:
     more = total > COUNTED_TO
     return BatchProgress(kept, max(kept, COUNTED_TO) if more else total, more)
 
 
-def with_far(rows: Iterable[Batch]) -> list[tuple[Batch, BatchProgress]]:
+def pair_with_progress(rows: Iterable[Batch]) -> list[tuple[Batch, BatchProgress]]:
     rows = list(rows)
-    far = how_far(rows)
+    far = read_progress(rows)
     return [(row, far[row.pk]) for row in rows]
 
 
-def working() -> list[tuple[Batch, BatchProgress]]:
-    """Batches that run, the newest first."""
-    return with_far(_RUNNING.rows())
+def list_running_batches() -> list[tuple[Batch, BatchProgress]]:
+    """Return running batches with their progress, the newest first."""
+    return pair_with_progress(_RUNNING.rows())
 
 
-def standing_still(user: Any, since: datetime) -> list[Batch]:
-    """A person's batches that go on only when somebody says so, the newest first."""
+def list_stopped_batches(user: Any, since: datetime) -> list[Batch]:
+    """Return a person's batches that continue only when a person resumes them, the newest first."""
     return _STANDING.rows(user=user.pk, since=since)
 
 

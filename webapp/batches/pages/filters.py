@@ -28,8 +28,8 @@ LONGEST = 300
 
 @dataclass(frozen=True)
 class ItemFilter:
-    """`stage` alone: items that stand there, or ended there. With `ended` what the stage came to for them, whatever
-    became of them since; `reason` then too is the stage's."""
+    """Filter of items. `stage` alone: items that wait in it or ended there. With `ended`: the result of the stage for
+    them, whatever their state now; `reason` is then the stage's too."""
 
     level: str = ""
     state: str = ""
@@ -51,8 +51,8 @@ FIELDS = tuple(field.name for field in fields(ItemFilter))
 
 @dataclass(frozen=True)
 class CallFilter:
-    """`lost`: only those of which a request gave no reply that was stored. `read`: those whose reply was repaired in
-    its form, or could not be used; `repair` is one way of it."""
+    """Filter of calls. `lost`: only those with a request without a stored reply. `read`: those whose reply was repaired
+    in its form, or could not be used; `repair` is one kind of repair."""
 
     state: str = ""
     role: str = ""
@@ -71,8 +71,8 @@ class CallFilter:
         return any(vars(self).values())
 
 
-def item_filter(query: QueryDict) -> ItemFilter:
-    """What a query string asks for; what it cannot mean is left out."""
+def read_item_filter(query: QueryDict) -> ItemFilter:
+    """Return the filter that a query string describes; invalid values are left out."""
     params = Params(query)
     stage = params.text("stage", LONGEST)
     return ItemFilter(
@@ -87,8 +87,9 @@ def item_filter(query: QueryDict) -> ItemFilter:
     )
 
 
-def call_filter(query: QueryDict) -> CallFilter:
-    """`?place=author:plan_state`: what which role was asked for, the two together, as the index has them."""
+def read_call_filter(query: QueryDict) -> CallFilter:
+    """Return the filter that a query string describes. `?place=author:plan_state` is role and stage together, as in the
+    index."""
     params = Params(query)
     role, _, stage = params.text("place", LONGEST).partition(":")
     state = params.choice("state", CallState.values)
@@ -103,30 +104,30 @@ def call_filter(query: QueryDict) -> CallFilter:
     )
 
 
-def items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
-    """Items of a batch that a filter leaves, with their products, without specs and provenance."""
-    rows = _where(BatchItem.objects.filter(batch_id=batch), chosen, "state", "level", "signature", "parent")
+def filter_items(batch: int, chosen: ItemFilter) -> QuerySet[BatchItem]:
+    """Return the items of a batch that match a filter, with their products, without specs and provenance."""
+    rows = _filter_by_fields(BatchItem.objects.filter(batch_id=batch), chosen, "state", "level", "signature", "parent")
     rows = rows.select_related("product").defer("spec", "product__provenance")
     if chosen.stage and chosen.ended:
-        return rows.filter(Exists(_runs(chosen)))
+        return rows.filter(Exists(_filter_runs(chosen)))
     rows = rows.filter(stage=chosen.stage) if chosen.stage else rows
     rows = rows.filter(state__in=OPEN) if chosen.open else rows
     return rows.filter(reason=chosen.reason) if chosen.reason else rows
 
 
-def _runs(chosen: ItemFilter) -> QuerySet[StageRun]:
+def _filter_runs(chosen: ItemFilter) -> QuerySet[StageRun]:
     runs = StageRun.objects.filter(item=OuterRef("pk"), stage=chosen.stage).order_by()
     if chosen.ended == REPAIRED:
-        asked = RawSQL("(used::jsonb -> 'prompts') ?| %s", [list(REPAIRS)], BooleanField())
-        runs = runs.filter(asked, state=StageState.KEPT)
+        has_repair_prompt = RawSQL("(used::jsonb -> 'prompts') ?| %s", [list(REPAIRS)], BooleanField())
+        runs = runs.filter(has_repair_prompt, state=StageState.KEPT)
     elif chosen.ended != ENTERED:
         runs = runs.filter(state=chosen.ended)
     return runs.filter(reason=chosen.reason) if chosen.reason else runs
 
 
-def calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
-    """Calls that this batch was the first to make, by a filter."""
-    rows = _where(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage", "model")
+def filter_calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
+    """Return the calls that this batch was the first to make, by a filter."""
+    rows = _filter_by_fields(LLMCall.objects.filter(batch_id=batch), chosen, "state", "role", "stage", "model")
     if chosen.read == REPAIRED or chosen.repair:
         rows = rows.exclude(repairs=[])
         rows = rows.filter(repairs__contains=[chosen.repair]) if chosen.repair else rows
@@ -135,14 +136,14 @@ def calls(batch: int, chosen: CallFilter) -> QuerySet[LLMCall]:
     return rows.filter(lost__gt=0) if chosen.lost else rows
 
 
-def _where(rows: QuerySet[M], chosen: object, *names: str) -> QuerySet[M]:
-    """Only rows that have what was chosen; an empty text and None choose nothing."""
-    wanted = {name: getattr(chosen, name) for name in names}
-    return rows.filter(**{name: value for name, value in wanted.items() if value not in ("", None)})
+def _filter_by_fields(rows: QuerySet[M], chosen: object, *names: str) -> QuerySet[M]:
+    """Return the rows that match the named fields of a filter; an empty text and None match all."""
+    field_values = {name: getattr(chosen, name) for name in names}
+    return rows.filter(**{name: value for name, value in field_values.items() if value not in ("", None)})
 
 
-def product_of(item: BatchItem) -> BatchProduct | None:
-    """The product of an item that `items` gave."""
+def get_joined_product(item: BatchItem) -> BatchProduct | None:
+    """Return the product of an item that `filter_items` returned."""
     product: Any = getattr(item, "product", None)
     return product
 
@@ -160,8 +161,8 @@ WITH RECURSIVE known(role, stage) AS (
 """
 
 
-def places(batch: int) -> list[tuple[str, str]]:
-    """Roles and stages of a batch's calls: a hop through the index from one pair to the next."""
+def list_call_places(batch: int) -> list[tuple[str, str]]:
+    """Return roles and stages of a batch's calls: one hop through the index from each pair to the next."""
     with connection.cursor() as cursor:
         cursor.execute(PLACES, {"batch": batch})
         return [(role, stage) for role, stage in cursor.fetchall()]

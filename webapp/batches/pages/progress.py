@@ -1,6 +1,6 @@
 """Progress of a batch for its page: the funnel, items by stage, pace, time left.
 
-All of it is read out of roll-ups and indexes, so that a batch of any size can be asked every second.
+All figures are read from roll-ups and indexes, so that a batch of any size can be polled every second.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from webapp.batches import queries
 from webapp.batches.engine.item_state import OPEN
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, ItemState, LLMCall, StageState
-from webapp.batches.pages.failed_attempts import reasons_by_item
-from webapp.batches.pages.time_left import time_left
+from webapp.batches.pages.failed_attempts import find_failure_reasons
+from webapp.batches.pages.time_left import estimate_time_left
 from webapp.batches.setting_labels import STAGE_WORDS
 from webapp.trajectories.failure_reason import FailureReason
 
@@ -49,7 +49,7 @@ class Reason:
 @dataclass
 class StageLine:
     """A row of the funnel. `here` are items that wait for the stage or are in it; `entered` those that it has ended
-    for, well or not. `cost` is the known part: of `unpriced` replies nobody can tell it."""
+    for, kept or not. `cost` is the known part: that of `unpriced` replies is unknown."""
 
     name: str
     level: str = ""
@@ -91,7 +91,7 @@ class StageLine:
 
     @property
     def rarer(self) -> int:
-        """How many reasons more there are."""
+        """Number of reasons that are not shown."""
         return max(0, len(self.reasons) - REASONS_SHOWN)
 
     @property
@@ -106,8 +106,8 @@ class StageLine:
 Open = Mapping[tuple[str, str], Mapping[str, int]]
 
 
-def open_items(batch: int) -> dict[tuple[str, str], dict[str, int]]:
-    """Items that wait or run, by level and stage, then by state."""
+def count_open_items(batch: int) -> dict[tuple[str, str], dict[str, int]]:
+    """Return the number of items that wait or run, by level and stage, then by state."""
     rows = BatchItem.objects.filter(batch_id=batch, state__in=OPEN).values_list("level", "stage", "state")
     by_stage: dict[tuple[str, str], dict[str, int]] = {}
     for level, stage, state, count in rows.annotate(Count("id")).order_by():
@@ -115,15 +115,15 @@ def open_items(batch: int) -> dict[tuple[str, str], dict[str, int]]:
     return by_stage
 
 
-def funnel(counts: Iterable[BatchStageCount], waiting: Open, pipeline: Pipeline) -> list[StageLine]:
-    """Every stage in the pipeline's order, then what has no place in it: saving, stages of another version."""
+def build_funnel(counts: Iterable[BatchStageCount], waiting: Open, pipeline: Pipeline) -> list[StageLine]:
+    """Return every stage in the pipeline's order, then those outside it: saving, stages of another version."""
     lines = {stage.name: StageLine(stage.name, stage.level, stage.group is not None) for stage in pipeline.stages}
     saving = StageLine(SAVE)
     for row in counts:
         if row.count <= 0 and not row.seconds:
             continue
         line = saving if row.stage == SAVE else lines.setdefault(row.stage, StageLine(row.stage))
-        _add(line, row)
+        _add_stage_count(line, row)
     for (_level, stage), states in waiting.items():
         line = saving if stage == SAVE else lines.setdefault(stage, StageLine(stage))
         line.here += sum(states.values())
@@ -135,19 +135,20 @@ def funnel(counts: Iterable[BatchStageCount], waiting: Open, pipeline: Pipeline)
     for line in ordered:
         line.reasons.sort(key=lambda reason: (-reason.count, reason.state, reason.reason))
         parts = {"kept": line.kept, "rejected": line.rejected, "failed": line.failed, "here": line.here}
-        line.bar = centred(bar(parts, most[line.level]))
-        line.neck = neck(line.entered + line.here, line.kept + line.here, most[line.level])
+        line.bar = center_bar(draw_bar(parts, most[line.level]))
+        line.neck = draw_neck(line.entered + line.here, line.kept + line.here, most[line.level])
     return ordered
 
 
-def centred(pieces: list[Bar]) -> list[Bar]:
-    """A bar in the middle, so that stages below each other narrow as a funnel."""
+def center_bar(pieces: list[Bar]) -> list[Bar]:
+    """Return a centred bar, so that stages below each other narrow as a funnel."""
     aside = (100 - sum(width for _, _, width in pieces)) / 2
     return [(name, at + aside, width) for name, at, width in pieces]
 
 
-def neck(entered: int, left: int, whole: int) -> str:
-    """Points of a trapezium of the height 10: as wide above as what came in, below as what is left of it."""
+def draw_neck(entered: int, left: int, whole: int) -> str:
+    """Return the points of a trapezium of height 10: its upper width shows the entered items, its lower width the
+    remaining ones."""
     if not entered or not whole:
         return ""
     above, below = 50 * entered / whole, 50 * min(left, entered) / whole
@@ -155,8 +156,8 @@ def neck(entered: int, left: int, whole: int) -> str:
     return " ".join(f"{x:.2f},{y}" for x, y in corners)
 
 
-def bar(parts: Mapping[str, int], whole: int) -> list[Bar]:
-    """Pieces of a bar beside each other; one that is there is never too thin to be seen."""
+def draw_bar(parts: Mapping[str, int], whole: int) -> list[Bar]:
+    """Return the pieces of a bar beside each other; a nonzero one is never too thin to be seen."""
     pieces: list[Bar] = []
     at = 0.0
     for name, count in parts.items():
@@ -167,7 +168,7 @@ def bar(parts: Mapping[str, int], whole: int) -> list[Bar]:
     return pieces
 
 
-def _add(line: StageLine, row: BatchStageCount) -> None:
+def _add_stage_count(line: StageLine, row: BatchStageCount) -> None:
     count = max(0, row.count)
     if row.state == StageState.KEPT:
         line.kept += count
@@ -182,8 +183,8 @@ def _add(line: StageLine, row: BatchStageCount) -> None:
         setattr(line, name, getattr(line, name) + getattr(row, name))
 
 
-def by_level(lines: Iterable[StageLine]) -> list[tuple[str, list[StageLine]]]:
-    """The funnel's rows under the words of their levels; what has no level only where something happened."""
+def group_by_level(lines: Iterable[StageLine]) -> list[tuple[str, list[StageLine]]]:
+    """Return the funnel's rows under the names of their levels; rows without a level only if items were in them."""
     sections: dict[str, list[StageLine]] = {words: [] for words in WORDS.values()}
     for line in lines:
         if line.level:
@@ -193,8 +194,8 @@ def by_level(lines: Iterable[StageLine]) -> list[tuple[str, list[StageLine]]]:
     return [(words, rows) for words, rows in sections.items() if rows]
 
 
-def took(batch: Batch) -> float | None:
-    """Seconds since it was started, pauses included; None before."""
+def count_elapsed_seconds(batch: Batch) -> float | None:
+    """Return the seconds since the batch was started, pauses included; None before."""
     if batch.started_at is None:
         return None
     return max(0.0, ((batch.finished_at or timezone.now()) - batch.started_at).total_seconds())
@@ -202,7 +203,7 @@ def took(batch: Batch) -> float | None:
 
 @dataclass(frozen=True)
 class LevelLine:
-    """How far the items of one level are. `ended` of `total` have come to something."""
+    """Progress of the items of one level. `ended` of `total` have ended."""
 
     level: str
     words: str
@@ -226,18 +227,24 @@ class LevelLine:
 
     @property
     def bar(self) -> list[Bar]:
-        shown = {"kept": "kept", "rejected": "rejected", "failed": "failed", "running": "here", "waiting": "waiting"}
-        parts = dict.fromkeys(shown.values(), 0)
-        return bar(parts | {name: self.states.get(state, 0) for state, name in shown.items()}, self.total)
+        piece_names = {
+            "kept": "kept",
+            "rejected": "rejected",
+            "failed": "failed",
+            "running": "here",
+            "waiting": "waiting",
+        }
+        parts = dict.fromkeys(piece_names.values(), 0)
+        return draw_bar(parts | {name: self.states.get(state, 0) for state, name in piece_names.items()}, self.total)
 
 
-def levels(counts: Mapping[str, dict[str, int]]) -> list[LevelLine]:
+def list_level_lines(counts: Mapping[str, dict[str, int]]) -> list[LevelLine]:
     return [LevelLine(level, WORDS[level], counts.get(level, {})) for level in LEVELS]
 
 
 @dataclass(frozen=True)
 class Pace:
-    """Pace of a batch; each value is None where too little has happened to say it."""
+    """Pace of a batch; each value is None if too little has happened to compute it."""
 
     calls_a_minute: float | None = None
     items_an_hour: float | None = None
@@ -249,22 +256,24 @@ class Pace:
     """Whether the time of some stages is that of earlier batches."""
 
 
-def pace(batch: Batch, lines: Sequence[StageLine], waiting: Open, pipeline: Pipeline, settings: StageSettings) -> Pace:
+def measure_pace(
+    batch: Batch, lines: Sequence[StageLine], waiting: Open, pipeline: Pipeline, settings: StageSettings
+) -> Pace:
     if batch.state != BatchState.RUNNING or batch.started_at is None:
         return Pace()
     running = sum(states.get(ItemState.RUNNING, 0) for states in waiting.values())
-    left = time_left(batch, lines, waiting, pipeline, settings)
+    left = estimate_time_left(batch, lines, waiting, pipeline, settings)
     return Pace(
-        _calls_a_minute(batch.pk),
-        _items_an_hour(batch),
+        _count_calls_per_minute(batch.pk),
+        _count_items_per_hour(batch),
         left.seconds / running if left.seconds and running else None,
         left.unseen,
         left.earlier,
     )
 
 
-def _calls_a_minute(batch: int) -> float | None:
-    """Of the newest calls, those of the last minute."""
+def _count_calls_per_minute(batch: int) -> float | None:
+    """Return the rate of the newest calls, those of the last minute."""
     newest = LLMCall.objects.filter(batch_id=batch).order_by("-id").values_list("created_at", flat=True)
     now = timezone.now()
     times = [at for at in newest[:CALLS_LOOKED_AT] if at > now - CALLS_WITHIN]
@@ -273,7 +282,7 @@ def _calls_a_minute(batch: int) -> float | None:
     return len(times) * 60 / max(0.1, (now - times[-1]).total_seconds())
 
 
-def _items_an_hour(batch: Batch) -> float | None:
+def _count_items_per_hour(batch: Batch) -> float | None:
     assert batch.started_at is not None
     now = timezone.now()
     since = max(batch.started_at, now - ITEMS_WITHIN)
@@ -286,37 +295,37 @@ def _items_an_hour(batch: Batch) -> float | None:
 
 @dataclass(frozen=True)
 class BatchUsage:
-    """What a batch has used, stages under way included."""
+    """Usage of a batch, stages under way included."""
 
     prompt_tokens: int
     completion_tokens: int
     replayed: int
 
 
-def used(lines: Iterable[StageLine]) -> BatchUsage:
+def sum_usage(lines: Iterable[StageLine]) -> BatchUsage:
     stage_lines = list(lines)
     return BatchUsage(*(sum(getattr(line, name) for line in stage_lines) for name in BatchUsage.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Failures of one kind with the call at fault, if there is one, and why the stored attempt of the first of them did
-    not solve its task."""
+    """Failures of one kind with the call at fault, if there is one, and the reason why the stored attempt of the first
+    of them did not solve its task."""
 
     failures: queries.Failures
     call: int | None
     why: FailureReason | None = None
 
 
-def groups(batch: int) -> list[FailureGroup]:
-    failures = queries.failures(batch)
+def list_failure_groups(batch: int) -> list[FailureGroup]:
+    failures = queries.list_failures(batch)
     keys = [failure.call_key for failure in failures if failure.call_key]
     calls = dict(LLMCall.objects.filter(key__in=keys).values_list("key", "pk"))
-    reasons = reasons_by_item(failure.item for failure in failures)
+    reasons = find_failure_reasons(failure.item for failure in failures)
     return [FailureGroup(failure, calls.get(failure.call_key), reasons.get(failure.item)) for failure in failures]
 
 
-def lanes(batch: Batch) -> list[dict[str, Any]]:
-    """The lanes that work on a batch, or did last."""
+def list_lanes(batch: Batch) -> list[dict[str, Any]]:
+    """Return the lanes that work on a batch, or did last."""
     rows = batch.lanes.order_by("-id").values("job_id", "job__state", "job__worker", "job__heartbeat_at")
     return [dict(row) for row in rows[: max(1, int(batch.settings.get("lanes", 1)))]]

@@ -1,4 +1,4 @@
-"""Time that a batch still takes: the work that is left, by how long its stages took so far."""
+"""Time that a batch still takes: the remaining work, by the duration of its stages so far."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class TimedStage(Protocol):
 
 @dataclass(frozen=True)
 class TimeLeft:
-    """`seconds` of work if all that is open is kept, without the `unseen` stages, whose time nothing tells. `earlier`:
-    the time of some stages is that of earlier batches."""
+    """`seconds` of work if all open items are kept, without the `unseen` stages, whose duration is unknown. `earlier`:
+    some durations are those of earlier batches."""
 
     seconds: float
     unseen: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class TimeLeft:
 
 @dataclass
 class StageTimes:
-    """Mean seconds of stages; `unseen` gathers those that were asked for and that nothing is known of."""
+    """Mean seconds of stages; `unseen` gathers requested stages of unknown duration."""
 
     pipeline: Pipeline
     settings: StageSettings
@@ -44,7 +44,7 @@ class StageTimes:
     unseen: list[str] = field(default_factory=list)
 
     def sum_below(self, level: Level) -> float:
-        """Seconds of all that a kept item of this level brings along."""
+        """Return the seconds of all items below a kept item of this level."""
         of_level: dict[str, float] = {}
         parts = self.pipeline.parts(level, self.settings)
         for part in parts:
@@ -53,7 +53,7 @@ class StageTimes:
         return sum(of_level[part.level] for part in parts)
 
     def sum_stages(self, level: Level, start: str = "") -> float:
-        """Seconds of an item's stages of its level, from `start` on."""
+        """Return the seconds of an item's stages of its level, from `start` on."""
         every = [stage.name for stage in self.pipeline.of(level)]
         names = [stage.name for stage in self.pipeline.of(level) if stage.group is None]
         if start in every:
@@ -69,17 +69,17 @@ class StageTimes:
         return self.means.get(name, 0.0)
 
 
-def time_left(
+def estimate_time_left(
     batch: Batch,
     lines: Sequence[TimedStage],
     waiting: Mapping[tuple[str, str], Mapping[str, int]],
     pipeline: Pipeline,
     settings: StageSettings,
 ) -> TimeLeft:
-    """The work that is left. A stage that this batch has not seen takes as long as in earlier batches."""
+    """Return the remaining work. A stage that this batch has not seen takes as long as in earlier batches."""
     means = {line.name: line.mean for line in lines if line.mean is not None}
     unseen = [line.name for line in lines if line.mean is None]
-    before = mean_seconds_before(batch, unseen) if unseen else {}
+    before = average_earlier_seconds(batch, unseen) if unseen else {}
     times = StageTimes(pipeline, settings, {**before, **means})
     total = 0.0
     for level in LEVELS:
@@ -90,9 +90,9 @@ def time_left(
     return TimeLeft(total, tuple(times.unseen), bool(times.asked & before.keys()))
 
 
-def mean_seconds_before(batch: Batch, stages: Collection[str]) -> dict[str, float]:
-    """Mean seconds of these stages in earlier batches, by stage: in those that the scripted provider plays in, if it
-    plays in this one, else in the others."""
+def average_earlier_seconds(batch: Batch, stages: Collection[str]) -> dict[str, float]:
+    """Return the mean seconds of these stages in earlier batches, by stage: in scripted batches if this one is
+    scripted, else in the others."""
     earlier = Batch.objects.filter(scripted=batch.scripted, pk__lt=batch.pk).order_by("-pk")
     newest = list(earlier.values_list("pk", flat=True)[:BATCHES_LOOKED_AT])
     seconds: dict[str, float] = {}

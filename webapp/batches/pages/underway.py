@@ -1,7 +1,7 @@
-"""What stages under way have used so far, and the calls that wait for a reply.
+"""Usage of stages under way, and the calls that wait for a reply.
 
-A stage's use is counted once it has ended (`BatchStageCount`). Until then it is read from the calls of the items that
-are in it: those that were answered since the item last moved on.
+A stage's usage is counted once it has ended (`BatchStageCount`). Until then it is read from the calls of the items in
+it: those that were answered since the item last moved on.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ GROUP BY item.id, item.stage
 
 @dataclass(frozen=True)
 class StageUse:
-    """What an item has used so far in the stage that it is in. Of the `waiting` calls, which have no reply yet, the
-    oldest was sent at `sent`."""
+    """Usage of an item so far in its current stage. Of the `waiting` calls, which have no reply yet, the oldest was
+    sent at `sent`."""
 
     item: int
     stage: str
@@ -59,8 +59,8 @@ class StageUse:
         return self.prompt_tokens + self.completion_tokens
 
 
-def find_items_underway(batch: int, pipeline: Pipeline) -> list[int]:
-    """Items that a worker has, and those at a barrier, where a model may be asked about them."""
+def list_items_underway(batch: int, pipeline: Pipeline) -> list[int]:
+    """Return items that a worker has, and those at a barrier, at which a model may be asked about them."""
     barriers = [stage.name for stage in pipeline.stages if stage.group is not None]
     rows = BatchItem.objects.filter(batch_id=batch).order_by("-rank", "id").values_list("pk", flat=True)
     running = list(rows.filter(state=ItemState.RUNNING)[:ITEMS_LOOKED_AT])
@@ -68,8 +68,8 @@ def find_items_underway(batch: int, pipeline: Pipeline) -> list[int]:
     return running + list(standing[: ITEMS_LOOKED_AT - len(running)])
 
 
-def read_use(items: Collection[int]) -> list[StageUse]:
-    """What these items have used in the stages that they are in."""
+def read_current_usage(items: Collection[int]) -> list[StageUse]:
+    """Return the usage of these items in their current stages."""
     if not items:
         return []
     with connection.cursor() as cursor:
@@ -77,8 +77,8 @@ def read_use(items: Collection[int]) -> list[StageUse]:
         return [StageUse(*row) for row in cursor.fetchall()]
 
 
-def add_use(lines: Iterable[StageLine], used: Iterable[StageUse]) -> None:
-    """Add to each row of the funnel what the items in its stage have used so far."""
+def add_current_usage(lines: Iterable[StageLine], used: Iterable[StageUse]) -> None:
+    """Add to each row of the funnel the usage so far of the items in its stage."""
     by_stage = {line.name: line for line in lines}
     for use in used:
         line = by_stage.get(use.stage)
@@ -96,21 +96,21 @@ class CallsInFlight:
     age: float
 
 
-def find_calls_in_flight(used: Iterable[StageUse]) -> CallsInFlight | None:
+def summarize_calls_in_flight(used: Iterable[StageUse]) -> CallsInFlight | None:
     waiting = [use for use in used if use.waiting and use.sent]
     if not waiting:
         return None
     oldest = min(use.sent for use in waiting if use.sent)
-    return CallsInFlight(sum(use.waiting for use in waiting), age_in_seconds(oldest))
+    return CallsInFlight(sum(use.waiting for use in waiting), measure_age(oldest))
 
 
-def age_in_seconds(sent: datetime) -> float:
+def measure_age(sent: datetime) -> float:
     return max(0.0, (timezone.now() - sent).total_seconds())
 
 
-def mark_ages(calls: Iterable[LLMCall]) -> list[LLMCall]:
-    """The calls, each without a reply with the seconds since it was sent, as `age`. A call whose item no worker has is
-    not in flight: its worker has ended."""
+def set_call_ages(calls: Iterable[LLMCall]) -> list[LLMCall]:
+    """Return the calls; each without a reply gets the seconds since it was sent, as `age`. A call whose item no worker
+    has is not in flight: its worker has ended."""
     rows = list(calls)
     open_calls = [call for call in rows if call.state == CallState.SENT and call.open]
     held = set(
@@ -119,11 +119,11 @@ def mark_ages(calls: Iterable[LLMCall]) -> list[LLMCall]:
         .values_list("pk", flat=True)
     )
     for call in open_calls:
-        call.age = age_in_seconds(call.updated_at) if call.item_id in held else None  # type: ignore[attr-defined]
+        call.age = measure_age(call.updated_at) if call.item_id in held else None  # type: ignore[attr-defined]
     return rows
 
 
-def find_waiting_calls(item: BatchItem) -> list[LLMCall]:
-    """Calls of an item that wait for a reply, the oldest first, with their ages."""
+def list_waiting_calls(item: BatchItem) -> list[LLMCall]:
+    """Return calls of an item that wait for a reply, the oldest first, with their ages."""
     rows = LLMCall.objects.filter(item=item, state=CallState.SENT, open__gt=0, updated_at__gte=item.updated_at)
-    return mark_ages(rows.order_by("updated_at")[:WAITING_SHOWN])
+    return set_call_ages(rows.order_by("updated_at")[:WAITING_SHOWN])

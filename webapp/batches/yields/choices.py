@@ -1,7 +1,8 @@
-"""What each choice of a batch costs or changes, counted from what is stored; what cannot be counted says why.
+"""Costs and effects of each choice of a batch, counted from stored rows; figures that cannot be counted give the
+reason.
 
-Queries whose number does not depend on the batch. A figure that needs the other choice (what a frame would have made 0,
-where there is none) is unknown here: two batches beside each other show it.
+The number of queries does not depend on the batch. A figure that needs the other choice (for example rewards that a
+missing frame would have made 0) is unknown here: comparing two batches shows it.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ WHERE made.id IN (
 
 @dataclass(frozen=True)
 class ChoiceFigure:
-    """A figure of what a setting costs or changes. `sort` is how it is written; without a `value`, `note` says why."""
+    """A figure of the cost or effect of a setting. `sort` is its format; without a `value`, `note` gives the reason."""
 
     setting: str
     key: str
@@ -115,39 +116,41 @@ class ChoiceFigure:
     note: str = ""
 
 
-def read_choices(batch: Batch, repaired: Mapping[str, int], stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All figures, as JSON. `repaired` counts kept items by the stage that repaired them."""
+def read_choice_figures(
+    batch: Batch, repaired: Mapping[str, int], stages: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return all figures, as JSON. `repaired` counts kept items by the stage that repaired them."""
     settings = BatchSettings.model_validate(batch.settings).stages
     audited = sum(line["rejected"] for line in stages if line["stage"] == "audit")
-    found = [
-        *_list_tester(batch),
+    choice_figures = [
+        *_list_tester_figures(batch),
         ChoiceFigure("repairs", "programs_repaired", "kept programs that were repaired", repaired.get("assemble", 0)),
         ChoiceFigure(
             "tool_repairs", "environments_mended", "kept environments with mended tools", repaired.get("assess", 0)
         ),
-        *_list_attempts(batch, settings),
+        *_list_attempt_figures(batch, settings),
         ChoiceFigure("audit_rejects", "audit_rejected", "tasks that the audit left out", audited),
-        ChoiceFigure("audit_rejects", "audit_red", "kept tasks whose audit is red", _count_red(batch)),
+        ChoiceFigure("audit_rejects", "audit_red", "kept tasks whose audit is red", _count_red_audits(batch)),
     ]
-    return [asdict(figure) for figure in found]
+    return [asdict(figure) for figure in choice_figures]
 
 
-def _count_red(batch: Batch) -> int:
+def _count_red_audits(batch: Batch) -> int:
     with connection.cursor() as cursor:
         cursor.execute(RED, [batch.pk])
         return int(cursor.fetchone()[0])
 
 
-def _list_tester(batch: Batch) -> list[ChoiceFigure]:
-    """What testers were asked, and what of the tools they tried."""
+def _list_tester_figures(batch: Batch) -> list[ChoiceFigure]:
+    """Return figures of calls of testers and simulated users, and of the tools that were tried."""
     with connection.cursor() as cursor:
         cursor.execute(CALLS, [batch.pk])
-        asked = {(role, stage): figures for role, stage, *figures in cursor.fetchall()}
+        call_figures = {(role, stage): figures for role, stage, *figures in cursor.fetchall()}
         cursor.execute(ASSESSED, [batch.pk])
         assessed, tools, both, saved = cursor.fetchone()
     figures = []
     for stage, words in (("test_call", "planned calls"), ("choose_call", "calls that the tester picked")):
-        calls, tokens, unusable = asked.get(("tester", stage), (0, 0, 0))
+        calls, tokens, unusable = call_figures.get(("tester", stage), (0, 0, 0))
         figures += [
             ChoiceFigure("tester", f"{stage}_replies", f"replies of testers for {words}", calls),
             ChoiceFigure("tester", f"{stage}_unusable", f"of them not usable, for {words}", unusable),
@@ -161,7 +164,7 @@ def _list_tester(batch: Batch) -> list[ChoiceFigure]:
             "sequential", "calls_saved", "calls saved by stopping early", saved if assessed else None, note=none
         ),
     ]
-    calls, tokens, _ = asked.get(("user", "user"), (0, 0, 0))
+    calls, tokens, _ = call_figures.get(("user", "user"), (0, 0, 0))
     return [
         *figures,
         ChoiceFigure("teacher_user", "user_replies", "replies of simulated users", calls),
@@ -169,8 +172,8 @@ def _list_tester(batch: Batch) -> list[ChoiceFigure]:
     ]
 
 
-def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
-    """What frame, rule, filter, unsolved tasks and users made of the attempts that are stored."""
+def _list_attempt_figures(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
+    """Return the effects of frame, rule, filter, unsolved tasks and users on the stored attempts."""
     values: dict[str, int | float | str] = {
         "batch": batch.pk,
         "holds": HOLDS,
@@ -187,15 +190,15 @@ def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
     no_end = "" if scored is not None else "No attempt of a teacher was judged by checks."
     no_talk = "" if talks else "No conversation is stored."
 
-    def count_framed(key: str, words: str, value: int) -> ChoiceFigure:
+    def build_framed_figure(key: str, words: str, value: int) -> ChoiceFigure:
         return ChoiceFigure("frames", key, words, value if framed else None, note=no_frame)
 
-    missed = 0 if settings.teach_unsolved else unsolved * _count_runs(batch.variant, settings)
+    missed = 0 if settings.teach_unsolved else unsolved * _count_unsolved_runs(batch.variant, settings)
     return [
         ChoiceFigure("frames", "tasks_framed", "kept tasks with a frame", framed),
-        count_framed("frame_zeroed", "attempts with a change outside of it: they earn 0", outside),
-        count_framed("frame_alone", "of them with all checks held: 1 without the frame", alone),
-        count_framed("frame_tasks", "tasks with such an attempt", tasks),
+        build_framed_figure("frame_zeroed", "attempts with a change outside of it: they earn 0", outside),
+        build_framed_figure("frame_alone", "of them with all checks held: 1 without the frame", alone),
+        build_framed_figure("frame_tasks", "tasks with such an attempt", tasks),
         ChoiceFigure("rule", "reward_scored", "mean reward of teachers, as scored", scored, "share", no_end),
         ChoiceFigure("rule", "reward_eq10", "mean reward of the same ends by Eq. 10", share, "share", no_end),
         ChoiceFigure("filter_by_reward", "reward_dropped", "attempts dropped for their reward alone", dropped),
@@ -216,7 +219,7 @@ def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
     ]  # fmt: skip
 
 
-def _count_runs(variant: str, settings: StageSettings) -> int:
-    """Attempts that would be made at a task nobody solved."""
+def _count_unsolved_runs(variant: str, settings: StageSettings) -> int:
+    """Return the number of attempts that would be made at an unsolved task."""
     taught = settings.model_copy(update={"teach_unsolved": True})
     return len(PIPELINES[variant].barren_parts("task", taught))

@@ -1,16 +1,18 @@
-"""Two batches side by side: differences of their figures, each with a 95 % interval.
+"""Comparison of two batches: differences of their figures, each with a 95 % interval.
 
-Shares of a stage get Newcombe's interval, from two of Wilson's (scipy's; statsmodels, which has the whole, is no
-dependency). All that is counted for one theme hangs together, so what is per theme, environment or task gets its
-interval by drawing themes anew: the same ones of both batches where both grew the same themes.
+Stages are compared if both pipelines do the same in them. Shares of a stage get Newcombe's interval, from two of
+Wilson's (scipy's; statsmodels, which has the whole, is no dependency). All counts of one theme are correlated, so
+figures per theme, environment or task get their interval by resampling themes: the same ones in both batches if both
+grew the same themes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from synthesis.pipeline import PIPELINES
 from webapp.batches.yields.figures import THEME_COLUMNS
 
 DRAWS = 1_000
@@ -25,7 +27,7 @@ LEAST_THEMES = 2
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure of both batches, how much more the second has, and between which ends that lies (None: unknown)."""
+    """A figure of both batches, the second less the first, and the ends of its interval (None: unknown)."""
 
     key: str
     words: str
@@ -42,11 +44,13 @@ class Difference:
 
     @property
     def sure(self) -> bool:
-        """Whether the interval leaves out 0."""
+        """True if the interval excludes 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-RATIOS: tuple[tuple[str, str, str, str, str], ...] = (
+Ratio = tuple[str, str, str, str, str]
+"""(key, words, sort, above, below): a figure that is a sum over themes or environments by another."""
+RATIOS: tuple[Ratio, ...] = (
     ("environments_a_theme", "kept environments of a theme", "share", "environments", "themes"),
     ("tasks_a_theme", "kept tasks of a theme", "number", "tasks", "themes"),
     ("tasks_kept", "of the tasks that were begun, kept", "share", "tasks", "tasks_entered"),
@@ -55,31 +59,32 @@ RATIOS: tuple[tuple[str, str, str, str, str], ...] = (
     ("cost_a_task", "cost of one kept task", "money", "cost", "tasks"),
     ("seconds_a_task", "work for one kept task", "seconds", "seconds", "tasks"),
 )
-"""(key, words, sort, above, below): figures that are a sum over themes by another."""
 
 
-def newcombe(kept: int, entered: int, other_kept: int, other_entered: int) -> tuple[float, float]:
-    """Ends of the difference of two shares, second less first (Newcombe 1998, method 10), at 95 %."""
+def bound_share_difference(kept: int, entered: int, other_kept: int, other_entered: int) -> tuple[float, float]:
+    """Return the ends of the difference of two shares, second less first (Newcombe 1998, method 10), at 95 %."""
     from scipy.stats import binomtest  # takes a second to import, and only a comparison needs it
 
-    def wilson(k: int, n: int) -> tuple[float, float]:
+    def bound_share(k: int, n: int) -> tuple[float, float]:
         ends = binomtest(k, n).proportion_ci(confidence_level=0.95, method="wilson")
         return float(ends.low), float(ends.high)
 
     p, q = kept / entered, other_kept / other_entered
-    (low, high), (other_low, other_high) = wilson(kept, entered), wilson(other_kept, other_entered)
+    (low, high), (other_low, other_high) = bound_share(kept, entered), bound_share(other_kept, other_entered)
     gap = q - p
     below = ((q - other_low) ** 2 + (high - p) ** 2) ** 0.5
     above = ((other_high - q) ** 2 + (p - low) ** 2) ** 0.5
     return gap - below, gap + above
 
 
-def compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    """Differences of two batches' figures: by stage, over themes, then what each choice costs, without intervals."""
-    return [*_stages(first, second), *_over_themes(first["themes"], second["themes"]), *_choices(first, second)]
+def compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
+    """Return differences of two batches' figures: by stage, over themes, then the cost of each choice, without
+    intervals."""
+    over_themes = compare_ratios(first["themes"], second["themes"], THEME_COLUMNS, "themes", RATIOS)
+    return [*_compare_stages(first, second), *over_themes, *_compare_choices(first, second)]
 
 
-def _choices(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
+def _compare_choices(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
     others = {row["key"]: row for row in second.get("choices", ())}
     return [
         Difference(f"{CHOICE}{row['key']}", row["words"], row["sort"], row["value"], others[row["key"]]["value"])
@@ -88,49 +93,67 @@ def _choices(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Differ
     ]
 
 
-def _stages(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
+def _compare_stages(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
     others = {row["stage"]: row for row in second["stages"]}
+    works = [
+        {stage.name: (stage.run, stage.group) for stage in PIPELINES[one["variant"]].stages} for one in (first, second)
+    ]
     lines = []
     for row in first["stages"]:
         other = others.get(row["stage"])
-        if other is None or not (row["entered"] or other["entered"]):
+        if (
+            other is None
+            or works[0].get(row["stage"]) != works[1].get(row["stage"])
+            or not (row["entered"] or other["entered"])
+        ):
             continue
         shares = [one["kept"] / one["entered"] if one["entered"] else None for one in (row, other)]
         ends: tuple[float | None, float | None] = (None, None)
         if row["entered"] and other["entered"]:
-            ends = newcombe(row["kept"], row["entered"], other["kept"], other["entered"])
+            ends = bound_share_difference(row["kept"], row["entered"], other["kept"], other["entered"])
         words = f"kept by {row['stage']}"
         lines.append(Difference(f"stage:{row['stage']}", words, "share", shares[0], shares[1], *ends, "Newcombe"))
     return lines
 
 
-def _over_themes(first: Mapping[str, list[float]], second: Mapping[str, list[float]]) -> list[Difference]:
+def compare_ratios(
+    first: Mapping[str, list[float]],
+    second: Mapping[str, list[float]],
+    columns: Sequence[str],
+    unit: str,
+    ratios: Sequence[Ratio],
+) -> list[Difference]:
+    """Return differences of ratios of sums over rows, with intervals from resampling rows. Rows have numbers in the
+    order of `columns`, and each counts 1 as `unit` (themes, environments)."""
     paired = set(first) == set(second)
-    method = "the same themes drawn anew" if paired else "themes drawn anew"
-    whole = [_sums([rows[key] for key in sorted(rows)]) for rows in (first, second)]
+    method = f"the same {unit} drawn anew" if paired else f"{unit} drawn anew"
+    whole = [sum_columns(rows, columns, unit) for rows in (first, second)]
     enough = min(len(first), len(second)) >= LEAST_THEMES
-    drawn = _drawn(first, second, paired) if enough else None
+    drawn = _resample_sums(first, second, (*columns, unit), paired) if enough else None
     lines = []
-    for key, words, sort, above, below in RATIOS:
-        values = [_ratio(sums, above, below) for sums in whole]
+    for key, words, sort, above, below in ratios:
+        values = [_divide_sums(sums, above, below) for sums in whole]
         ends: tuple[float | None, float | None] = (None, None)
         if drawn is not None and None not in values:
-            ends = _ends(drawn, above, below)
+            ends = _find_interval(drawn, above, below)
         lines.append(Difference(key, words, sort, values[0], values[1], *ends, method if ends[0] is not None else ""))
     return lines
 
 
-def _sums(rows: list[list[float]]) -> dict[str, float]:
-    columns = [sum(column) for column in zip(*rows, strict=True)] if rows else [0.0] * len(THEME_COLUMNS)
-    return dict(zip(THEME_COLUMNS, columns, strict=True)) | {"themes": float(len(rows))}
+def sum_columns(rows: Mapping[str, list[float]], columns: Sequence[str], unit: str) -> dict[str, float]:
+    """Return the sums of rows by column, and their number as `unit`."""
+    sums = [sum(column) for column in zip(*(rows[key] for key in sorted(rows)), strict=True)] or [0.0] * len(columns)
+    return dict(zip(columns, sums, strict=True)) | {unit: float(len(rows))}
 
 
-def _ratio(sums: Mapping[str, float], above: str, below: str) -> float | None:
+def _divide_sums(sums: Mapping[str, float], above: str, below: str) -> float | None:
     return sums[above] / sums[below] if sums[below] else None
 
 
-def _drawn(first: Mapping[str, list[float]], second: Mapping[str, list[float]], paired: bool) -> list[dict[str, Any]]:
-    """Sums of themes drawn anew, one array of draws a column, of both batches."""
+def _resample_sums(
+    first: Mapping[str, list[float]], second: Mapping[str, list[float]], columns: Sequence[str], paired: bool
+) -> list[dict[str, Any]]:
+    """Return sums of resampled rows of both batches, one array of draws per column; the last column counts rows."""
     import numpy as np
 
     lot = np.random.default_rng(SEED)
@@ -143,11 +166,11 @@ def _drawn(first: Mapping[str, list[float]], second: Mapping[str, list[float]], 
             if chosen is None or not paired:
                 chosen = lot.multinomial(count, [1 / count] * count, size=AT_ONCE)
             of_table.append(chosen @ table)
-    return [dict(zip((*THEME_COLUMNS, "themes"), np.concatenate(one).T, strict=True)) for one in sums]
+    return [dict(zip(columns, np.concatenate(one).T, strict=True)) for one in sums]
 
 
-def _ends(drawn: list[dict[str, Any]], above: str, below: str) -> tuple[float | None, float | None]:
-    """Of the difference, the middle 95 % of the draws; None where many draws have nothing to divide by."""
+def _find_interval(drawn: list[dict[str, Any]], above: str, below: str) -> tuple[float | None, float | None]:
+    """Return the middle 95 % of the drawn differences; None if many draws have nothing to divide by."""
     import numpy as np
 
     left, right = drawn

@@ -1,4 +1,4 @@
-"""Figures of a batch's yield, added up in the database: queries whose number does not depend on the batch."""
+"""Figures of a batch's yield, added up in the database: the number of queries does not depend on the batch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from synthesis.pipeline import PIPELINES
 from webapp.batches import queries
 from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
 from webapp.batches.pages.filters import REPAIRS
-from webapp.batches.pages.progress import StageLine, funnel, open_items, took
-from webapp.batches.yields.choices import read_choices
-from webapp.batches.yields.solve_rates import solve_rates
+from webapp.batches.pages.progress import StageLine, build_funnel, count_elapsed_seconds, count_open_items
+from webapp.batches.yields.choices import read_choice_figures
+from webapp.batches.yields.environment_figures import read_environment_figures
+from webapp.batches.yields.solve_rates import compute_solve_rates
 
-VERSION = 2
+VERSION = 3
 """Raised where figures change their meaning: what was stored before is read anew."""
 THEME_COLUMNS = ("environments", "tasks", "tasks_entered", "runs", "solved", "tokens", "cost", "seconds")
 """Of a theme: its kept environments and tasks, tasks that were begun, attempts and solved ones, and what was used down
@@ -46,31 +47,37 @@ WHERE item.batch_id = %s AND run.state = 'kept' AND (run.used::jsonb -> 'prompts
 """
 
 
-def read(batch: Batch) -> dict[str, Any]:
-    """Everything that the page, the command and the API say of a batch's yield, as JSON."""
+def read_yield_figures(batch: Batch) -> dict[str, Any]:
+    """Return all figures of a batch's yield for the page, the command and the API, as JSON."""
     lines = [
-        line for line in funnel(queries.counts(batch.pk), open_items(batch.pk), PIPELINES[batch.variant]) if line.name
+        line
+        for line in build_funnel(
+            queries.list_stage_counts(batch.pk), count_open_items(batch.pk), PIPELINES[batch.variant]
+        )
+        if line.name
     ]
-    repaired = _repaired(batch.pk)
-    kept = _kept(batch.pk)
-    rates = solve_rates(batch.pk)
-    stages = [_stage(line, repaired) for line in lines if line.level or line.entered]
+    repaired = _count_repaired(batch.pk)
+    kept_counts = _count_kept(batch.pk)
+    rates = compute_solve_rates(batch.pk)
+    stages = [_build_stage_row(line, repaired) for line in lines if line.level or line.entered]
     return {
         "version": VERSION,
+        "variant": batch.variant,
         "stages": stages,
-        "choices": read_choices(batch, repaired, stages),
-        "kept": kept,
-        "used": _used(lines),
-        "one_environment": _for_one(lines, ("theme",), kept["theme"]),
-        "one_task": _for_one(lines, ABOVE_TASK, kept["task"]),
-        "elapsed": took(batch),
+        "choices": read_choice_figures(batch, repaired, stages),
+        "kept": kept_counts,
+        "used": _sum_usage(lines),
+        "one_environment": _divide_by_kept(lines, ("theme",), kept_counts["theme"]),
+        "one_task": _divide_by_kept(lines, ABOVE_TASK, kept_counts["task"]),
+        "elapsed": count_elapsed_seconds(batch),
         "solve_rates": asdict(rates) | {"histogram": {str(key): value for key, value in rates.histogram.items()}},
-        "models": _models(batch.pk),
-        "themes": _themes(batch.pk),
+        "models": _list_model_replies(batch.pk),
+        "themes": _read_theme_numbers(batch.pk),
+        "environments": read_environment_figures(batch.pk),
     }
 
 
-def _stage(line: StageLine, repaired: Mapping[str, int]) -> dict[str, Any]:
+def _build_stage_row(line: StageLine, repaired: Mapping[str, int]) -> dict[str, Any]:
     return {
         "stage": line.name,
         "level": line.level,
@@ -90,41 +97,46 @@ def _stage(line: StageLine, repaired: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _kept(batch: int) -> dict[str, int]:
-    counts = queries.item_counts(batch)
+def _count_kept(batch: int) -> dict[str, int]:
+    counts = queries.count_items(batch)
     return {level: counts.get(level, {}).get("kept", 0) for level in ("theme", "scenario", "task", "trajectory")}
 
 
-def _used(lines: list[StageLine]) -> dict[str, Any]:
+def _sum_usage(lines: list[StageLine]) -> dict[str, Any]:
     names = ("tokens", "cost", "unpriced", "seconds", "requests", "replayed")
     return {name: sum(getattr(line, name) for line in lines) for name in names}
 
 
-def _for_one(lines: list[StageLine], levels: tuple[str, ...], kept: int) -> dict[str, Any] | None:
-    """What all items of these levels used, those that were left out too, shared among the kept ones; None without."""
+def _divide_by_kept(lines: list[StageLine], levels: tuple[str, ...], kept: int) -> dict[str, Any] | None:
+    """Return the usage of all items of these levels, rejected ones too, per kept item; None if none was kept."""
     if not kept:
         return None
-    mine = [line for line in lines if line.level in levels]
-    sums = {name: sum(getattr(line, name) for line in mine) for name in ("tokens", "cost", "seconds", "requests")}
+    level_lines = [line for line in lines if line.level in levels]
+    sums = {
+        name: sum(getattr(line, name) for line in level_lines) for name in ("tokens", "cost", "seconds", "requests")
+    }
     shares = {name: value / kept for name, value in sums.items()}
-    return shares | {"unpriced": sum(line.unpriced for line in mine), "replayed": sum(line.replayed for line in mine)}
+    return shares | {
+        "unpriced": sum(line.unpriced for line in level_lines),
+        "replayed": sum(line.replayed for line in level_lines),
+    }
 
 
-def _repaired(batch: int) -> dict[str, int]:
+def _count_repaired(batch: int) -> dict[str, int]:
     with connection.cursor() as cursor:
         cursor.execute(REPAIRED, [batch, list(REPAIRS)])
         return dict(cursor.fetchall())
 
 
-def _themes(batch: int) -> dict[str, list[float]]:
-    """By theme, in the order of `THEME_COLUMNS`."""
+def _read_theme_numbers(batch: int) -> dict[str, list[float]]:
+    """Return the numbers by theme, in the order of `THEME_COLUMNS`."""
     with connection.cursor() as cursor:
         cursor.execute(PER_THEME, [batch])
         return {row[0]: [float(value) for value in row[1:]] for row in cursor.fetchall()}
 
 
-def _models(batch: int) -> list[dict[str, Any]]:
-    """By model: replies that this batch was the first to ask for, and what was wrong with them."""
+def _list_model_replies(batch: int) -> list[dict[str, Any]]:
+    """Return, by model, the replies that this batch was the first to ask for, and their faults."""
     rows = LLMCall.objects.filter(batch=batch).order_by().values("model")
     counted = rows.annotate(
         replies=Count("pk", filter=Q(state__in=("done", "aside"))),
@@ -133,7 +145,7 @@ def _models(batch: int) -> list[dict[str, Any]]:
         no_reply=Sum("lost"),
     )
     how: dict[str, dict[str, int]] = {}
-    for line in queries.readings(batch):
+    for line in queries.list_readings(batch):
         if line.repair:
             how.setdefault(line.model, {})[line.repair] = line.count
     return [dict(row) | {"repairs": how.get(row["model"], {})} for row in counted.order_by("model")]

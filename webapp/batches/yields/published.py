@@ -1,4 +1,4 @@
-"""EnvScaler's retention, as far as the paper says it; what it does not say is not filled in."""
+"""EnvScaler's retention, as far as the paper reports it; the rest is left out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A figure of the paper, its place there, and which of our figures stands beside it."""
+    """A figure of the paper, its place there, and our corresponding figure."""
 
     words: str
     value: float

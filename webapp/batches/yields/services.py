@@ -1,4 +1,4 @@
-"""Yields that are kept: read anew once a batch has moved on, at once for small ones, by a job for large ones."""
+"""Stored yields: read anew once a batch has changed, at once for small ones, by a job for large ones."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from webapp.batches import queries
 from webapp.batches.models import Batch, BatchYield
 from webapp.batches.yields import figures
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
-from webapp.jobs.services import create
+from webapp.jobs.queries import find_open_job
+from webapp.jobs.services import enqueue_job
 
 KIND = "read_yield"
 AT_ONCE = 5_000
@@ -24,7 +24,7 @@ AT_ONCE = 5_000
 
 @dataclass(frozen=True)
 class YieldRead:
-    """What is known of a batch's yield. `figures` is None until they were read once; `stale`: it moved on since."""
+    """The known yield of a batch. `figures` is None until they were read once; `stale`: the batch changed since."""
 
     batch: Batch
     figures: dict[str, Any] | None
@@ -33,30 +33,31 @@ class YieldRead:
     job: Job | None = None
 
 
-def mark_of(batch: Batch) -> str:
-    """Changes whenever something that the figures stand on does: the state, the funnel, what was asked."""
-    rows = [(row.stage, row.state, row.reason, row.count, row.seconds) for row in queries.counts(batch.pk)]
-    known = [figures.VERSION, batch.state, batch.requests, batch.lost, queries.item_counts(batch.pk), rows]
-    return hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
+def compute_mark(batch: Batch) -> str:
+    """Return a hash that changes with everything that the figures depend on: the state, the funnel, the requests."""
+    rows = [(row.stage, row.state, row.reason, row.count, row.seconds) for row in queries.list_stage_counts(batch.pk)]
+    basis = [figures.VERSION, batch.state, batch.requests, batch.lost, queries.count_items(batch.pk), rows]
+    return hashlib.sha256(json.dumps(basis, default=str).encode()).hexdigest()
 
 
-def known_yield(batch: Batch) -> YieldRead:
-    """What is kept, or read at once where the batch is small. A large one that moved on is said to be stale."""
-    mark, row = mark_of(batch), BatchYield.objects.filter(batch=batch).first()
+def get_yield(batch: Batch) -> YieldRead:
+    """Return the stored yield, or read it at once if the batch is small. The stored yield of a large batch that changed
+    is marked stale."""
+    mark, row = compute_mark(batch), BatchYield.objects.filter(batch=batch).first()
     if row is not None and row.mark == mark:
         return YieldRead(batch, row.figures, row.read_at)
     if batch.items.count() <= AT_ONCE:
-        row = keep(batch)
+        row = store_yield(batch)
         return YieldRead(batch, row.figures, row.read_at)
-    job = open_of(KIND, f"batch:{batch.pk}")
+    job = find_open_job(KIND, f"batch:{batch.pk}")
     if row is None or row.figures.get("version") != figures.VERSION:
         return YieldRead(batch, None, stale=True, job=job)
     return YieldRead(batch, row.figures, row.read_at, stale=True, job=job)
 
 
-def keep(batch: Batch) -> BatchYield:
-    """Read a batch's yield and keep it. Read twice it is the same."""
-    mark, read = mark_of(batch), figures.read(batch)
+def store_yield(batch: Batch) -> BatchYield:
+    """Read a batch's yield and store it. Idempotent."""
+    mark, read = compute_mark(batch), figures.read_yield_figures(batch)
     row, _ = BatchYield.objects.update_or_create(
         batch=batch, defaults={"mark": mark, "figures": read, "read_at": timezone.now()}
     )
@@ -65,10 +66,10 @@ def keep(batch: Batch) -> BatchYield:
 
 @transaction.atomic
 def start_reading(user: Any, batch: Batch) -> Job:
-    """The job that reads a batch's yield: the one that waits or runs, or a new one."""
+    """Return the job that reads a batch's yield: the one that waits or runs, or a new one."""
     Batch.objects.select_for_update(of=("self",), no_key=True).only("pk").get(pk=batch.pk)
-    known = open_of(KIND, f"batch:{batch.pk}")
-    if known is not None:
-        return known
+    open_job = find_open_job(KIND, f"batch:{batch.pk}")
+    if open_job is not None:
+        return open_job
     title = f"Yield of {batch.name[:120]} (batch {batch.pk})"
-    return create(KIND, title, {"batch": batch.pk}, user, subject=f"batch:{batch.pk}")
+    return enqueue_job(KIND, title, {"batch": batch.pk}, user, subject=f"batch:{batch.pk}")

@@ -1,4 +1,4 @@
-"""Solve rates of a batch's tasks: the one place that knows where attempts at a task are counted."""
+"""Solve rates of a batch's tasks: the only module that knows where attempts at a task are counted."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ class SolveRates:
     mean_reward_talk: float | None = None
 
 
-def solve_rates(batch: int) -> SolveRates:
-    """From the attempts that teachers made, kept and rejected ones; solvers' were tries at a reference."""
-    made = BatchAttempt.objects.filter(item__batch_id=batch, role=AttemptRole.TEACHER, trajectory__isnull=False)
+def compute_solve_rates(batch: int) -> SolveRates:
+    """Return the solve rates of the attempts that teachers made, kept and rejected ones; solvers' attempts were tries
+    at a reference."""
+    attempts = BatchAttempt.objects.filter(item__batch_id=batch, role=AttemptRole.TEACHER, trajectory__isnull=False)
     solved = Q(trajectory__outcome="solved")
-    by_task = made.order_by().values("item__parent").annotate(tried=Count("pk"), won=Count("pk", filter=solved))
+    by_task = attempts.order_by().values("item__parent").annotate(tried=Count("pk"), won=Count("pk", filter=solved))
     by_pair = Counter((row["tried"], row["won"]) for row in by_task.iterator(chunk_size=5_000))
     histogram: Counter[int] = Counter()
     for (tried, won), tasks in by_pair.items():
@@ -38,7 +39,7 @@ def solve_rates(batch: int) -> SolveRates:
         attempts=sum(tried * tasks for (tried, _), tasks in by_pair.items()),
         solved=sum(won * tasks for (_, won), tasks in by_pair.items()),
         histogram={tenth: histogram[tenth] for tenth in range(TENTHS + 1)},
-        **made.aggregate(
+        **attempts.aggregate(
             mean_reward=Avg("trajectory__reward", filter=Q(trajectory__conversational=False)),
             mean_reward_talk=Avg("trajectory__reward", filter=Q(trajectory__conversational=True)),
         ),

@@ -1,4 +1,4 @@
-"""Names that other datasets hold, for one that shall share no environment or no behaviour with them."""
+"""Names that other datasets hold, for a dataset that must share no environment or no behaviour with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_REFERENCE = "Has no reference, so that nobody can say whether another row ask
 
 @dataclass(frozen=True)
 class HeldNames:
-    """Environments and behaviours that a dataset's rows name; so many rows name none."""
+    """Environments and behaviours that a dataset's rows name, and how many rows name none."""
 
     environments: frozenset[str]
     behaviours: frozenset[str]
@@ -37,7 +37,7 @@ class HeldNames:
 
 @dataclass(frozen=True)
 class RowRules:
-    """What a row has to name, and what it must not be, to go into a dataset."""
+    """Rules that a row must meet to go into a dataset: names it needs, and names it must not have."""
 
     needs_behaviour: bool = False
     by: ApartBy = "environment"
@@ -46,7 +46,7 @@ class RowRules:
     apart: tuple[ApartFrom, ...] = ()
 
     def why_not(self, names: Names) -> str:
-        """Why a row stays out; empty where it goes in."""
+        """Return why a row stays out; empty if it goes in."""
         if self.needs_behaviour and not names.behaviour:
             return NO_REFERENCE
         name = names.environment if self.by == "environment" else names.behaviour
@@ -58,14 +58,15 @@ _KNOWN: OrderedDict[str, HeldNames] = OrderedDict()
 """By hash: a dataset never changes."""
 
 
-def rules_of(choice: DatasetSelection, split: Split) -> RowRules:
-    """Raises InputError: a dataset to be apart from is not there, or not frozen yet."""
+def build_row_rules(choice: DatasetSelection, split: Split) -> RowRules:
+    """Build the rules of a selection. Raises InputError: a dataset to be kept apart from does not exist, or is not
+    frozen yet."""
     by_behaviour = bool(choice.apart_from) and choice.apart_by == "behaviour"
     needs = by_behaviour or (split.unit == "behaviour" and split.test_share > 0)
     forbidden: dict[str, frozenset[str]] = {}
     apart = []
-    for dataset in named_datasets(choice.apart_from, "apart_from"):
-        names, unknown = held_names(dataset).by(choice.apart_by)
+    for dataset in get_frozen_datasets(choice.apart_from, "apart_from"):
+        names, unknown = load_held_names(dataset).by(choice.apart_by)
         label = dataset.name if dataset.name not in forbidden else f"{dataset.name} ({dataset.public_id})"
         forbidden[label] = names
         apart.append(
@@ -81,8 +82,8 @@ def rules_of(choice: DatasetSelection, split: Split) -> RowRules:
     return RowRules(needs, choice.apart_by, forbidden, tuple(apart))
 
 
-def named_datasets(idents: Sequence[str], field_name: str) -> list[Dataset]:
-    """The frozen datasets of these ids, in their order. Raises InputError that names the field."""
+def get_frozen_datasets(idents: Sequence[str], field_name: str) -> list[Dataset]:
+    """Return the frozen datasets of these ids, in their order. Raises InputError that names the field."""
     rows = {row.public_id: row for row in Dataset.objects.filter(public_id__in=idents)}
     for ident in idents:
         row = rows.get(ident)
@@ -94,41 +95,41 @@ def named_datasets(idents: Sequence[str], field_name: str) -> list[Dataset]:
     return [rows[ident] for ident in dict.fromkeys(idents)]
 
 
-def held_names(dataset: Dataset) -> HeldNames:
-    """What a frozen dataset's rows name, on both sides."""
+def load_held_names(dataset: Dataset) -> HeldNames:
+    """Return the names that a frozen dataset's rows have, on both sides."""
     if dataset.sha256 not in _KNOWN:
-        _KNOWN[dataset.sha256] = _stored(dataset) or _read(dataset)
+        _KNOWN[dataset.sha256] = _load_stored_names(dataset) or _read_row_names(dataset)
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
     return _KNOWN[dataset.sha256]
 
 
-def _stored(dataset: Dataset) -> HeldNames | None:
-    """As they were written down when it was frozen; None where they were not."""
+def _load_stored_names(dataset: Dataset) -> HeldNames | None:
+    """Read the names that were written when the dataset was frozen; None if there are none."""
     name = f"{dataset.stored}/{NAMES_FILE}"
     if not default_storage.exists(name):
         return None
     with default_storage.open(name, "rb") as file:
-        told = json.load(file)
+        stored_names = json.load(file)
     return HeldNames(
-        frozenset(told["environments"]),
-        frozenset(told["behaviours"]),
-        told["without_environment"],
-        told["without_behaviour"],
+        frozenset(stored_names["environments"]),
+        frozenset(stored_names["behaviours"]),
+        stored_names["without_environment"],
+        stored_names["without_behaviour"],
     )
 
 
-def _read(dataset: Dataset) -> HeldNames:
-    """Row by row, as of one that came from elsewhere."""
+def _read_row_names(dataset: Dataset) -> HeldNames:
+    """Read the names row by row, for a dataset without stored names."""
     environments, behaviours = set[str](), set[str]()
     without = [0, 0]
     for side in SIDES:
         with open_file(dataset, f"{side}.jsonl") as file:
             for line in iter(lambda: file.readline(LINE_BYTES + 1), b""):
                 row = json.loads(line)
-                for place, (name, held) in enumerate((("environment", environments), ("behaviour", behaviours))):
+                for place, (name, held_values) in enumerate((("environment", environments), ("behaviour", behaviours))):
                     if row.get(name):
-                        held.add(str(row[name]))
+                        held_values.add(str(row[name]))
                     else:
                         without[place] += 1
     return HeldNames(frozenset(environments), frozenset(behaviours), *without)

@@ -1,8 +1,8 @@
-"""Rows executed again before they are frozen: what comes out otherwise is left out, and said.
+"""Executions of rows before they are frozen: rows with another result are left out and counted.
 
-Of a trajectory the calls are made again, and end state and reward compared with what is stored; of a task its
-reference is, which has to solve it. Several at once, in the rows' order; what one claim of the job has executed, the
-next does not execute again.
+The calls of a trajectory are made again, and end state and reward are compared with what is stored; of a task its
+reference is executed, which has to solve it. Several run at once, in the rows' order; what one claim of the job has
+executed, the next does not execute again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, SOLVED_AT, Reference, same_reward
+from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, SOLVED_AT, Reference, is_same_reward
 from synthesis.formats.records import RunRecord, RunStep
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE
 from training.dataset import ExecutionReport, TaskRow
@@ -26,10 +26,10 @@ from webapp.datasets.row_source import LeftOut, SourcedRows
 from webapp.jobs.claims import Cancelled
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
-from webapp.trajectories.rollouts.second_execution import quarantine
-from webapp.trajectories.services import setting_of
-from webapp.trajectories.stored_runs import StoredRun, stored_run
+from webapp.trajectories.reproduction import Replay, ReplaySetting, replay_run
+from webapp.trajectories.rollouts.second_execution import quarantine_trajectory
+from webapp.trajectories.services import build_replay_setting
+from webapp.trajectories.stored_runs import StoredRun, load_stored_run
 
 WRITTEN = 20
 """Results are written so many at a time; what was not written is executed again by the next claim."""
@@ -45,7 +45,7 @@ LEFT_OUT: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Execution:
-    """What executing a row again came to; `words` say what differs, or why it could not be executed."""
+    """The result of executing a row again; `words` say what differs, or why it could not be executed."""
 
     verdict: Verdict
     words: str = ""
@@ -54,7 +54,7 @@ class Execution:
 
 @dataclass
 class _Waiting:
-    """A row in its place: its result is on the way, or known already."""
+    """A row in its place: its result is pending, or known already."""
 
     sourced: SourcedRows
     basis: str
@@ -65,7 +65,7 @@ class _Waiting:
 
 @dataclass
 class Executions:
-    """Executes a dataset's rows again as they pass, and counts (`report`)."""
+    """Executions of a dataset's rows as they pass, with their counts (`report`)."""
 
     sandbox: Sandbox
     dataset: Dataset
@@ -81,19 +81,20 @@ class Executions:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def passed(self, rows: Iterator[SourcedRows]) -> Iterator[SourcedRows]:
-        """The rows that came out as stored, in their order. Raises SandboxUnavailable, and what `check` raises."""
+        """Yield the rows that came out as stored, in their order. Raises SandboxUnavailable, and what `check`
+        raises."""
         self._before = {row.row: row for row in RowExecution.objects.filter(dataset=self.dataset)}
         threads = ThreadPoolExecutor(AT_ONCE)
-        waiting: deque[_Waiting] = deque()
+        pending: deque[_Waiting] = deque()
         try:
             for sourced in rows:
                 self.check()
-                waiting.append(self._begun(threads, sourced))
-                while len(waiting) >= 2 * AT_ONCE:
-                    yield from self._ended(waiting.popleft())
-            while waiting:
+                pending.append(self._begin_execution(threads, sourced))
+                while len(pending) >= 2 * AT_ONCE:
+                    yield from self._end_execution(pending.popleft())
+            while pending:
                 self.check()
-                yield from self._ended(waiting.popleft())
+                yield from self._end_execution(pending.popleft())
             self._write()
         except Cancelled:
             self._write()
@@ -110,8 +111,9 @@ class Executions:
             without_reference=self.without_reference,
         )
 
-    def _begun(self, threads: ThreadPoolExecutor, sourced: SourcedRows) -> _Waiting:
-        """Read what it takes here: only the execution itself is in a thread, and touches no database."""
+    def _begin_execution(self, threads: ThreadPoolExecutor, sourced: SourcedRows) -> _Waiting:
+        """Read everything an execution needs here: only the execution itself runs in a thread, which uses no
+        database."""
         row = sourced.rows[0]
         if isinstance(row, TaskRow):
             if sourced.reference is None:
@@ -119,53 +121,57 @@ class Executions:
             basis = content_hash(
                 ["task", row.rollout.model_dump(mode="json"), sourced.reference.model_dump(mode="json")]
             )
-            known = self._known(sourced, basis)
-            setting, reference = setting_of_row(row), sourced.reference
+            known_execution = self._find_earlier(sourced, basis)
+            setting, reference = build_row_setting(row), sourced.reference
             coming = (
                 None
-                if known
+                if known_execution
                 else threads.submit(self._run, lambda: execute_reference(self.sandbox, setting, reference))
             )
-            return _Waiting(sourced, basis, coming, known)
-        stored = Trajectory.objects.defer("record", "matrix", "provenance", "replay_note", "note").get(pk=sourced.pk)
-        revision, setting = self._setting(stored.revision_id or 0)
-        run = stored_run(stored, revision)
-        told = [run.record.model_dump(mode="json"), run.earned, run.final_hash, revision.verifier_hash]
-        basis = content_hash(["trajectory", stored.revision_id, told])
-        known = self._known(sourced, basis)
-        gone = revision.superseded
-        execute = (lambda: Execution("failed", gone)) if gone else lambda: execute_run(self.sandbox, setting, run)
-        coming = None if known else threads.submit(self._run, execute)
-        return _Waiting(sourced, basis, coming, known, revision)
+            return _Waiting(sourced, basis, coming, known_execution)
+        trajectory = Trajectory.objects.defer("record", "matrix", "provenance", "replay_note", "note").get(
+            pk=sourced.pk
+        )
+        revision, setting = self._get_setting(trajectory.revision_id or 0)
+        run = load_stored_run(trajectory, revision)
+        compared_values = [run.record.model_dump(mode="json"), run.earned, run.final_hash, revision.verifier_hash]
+        basis = content_hash(["trajectory", trajectory.revision_id, compared_values])
+        known_execution = self._find_earlier(sourced, basis)
+        superseded = revision.superseded
+        execute = (
+            (lambda: Execution("failed", superseded)) if superseded else lambda: execute_run(self.sandbox, setting, run)
+        )
+        coming = None if known_execution else threads.submit(self._run, execute)
+        return _Waiting(sourced, basis, coming, known_execution, revision)
 
     def _run(self, execute: Callable[[], Execution]) -> Execution:
         if self._stop.is_set():
             raise Cancelled
         return execute()
 
-    def _known(self, sourced: SourcedRows, basis: str) -> Execution | None:
-        """What an earlier claim found, of the same calls and the same end."""
+    def _find_earlier(self, sourced: SourcedRows, basis: str) -> Execution | None:
+        """Return what an earlier claim found, of the same calls and the same end."""
         row = self._before.get(sourced.ident)
         return Execution(row.verdict, row.words) if row is not None and row.basis == basis else None  # type: ignore[arg-type]
 
-    def _ended(self, waiting: _Waiting) -> Iterator[SourcedRows]:
+    def _end_execution(self, waiting: _Waiting) -> Iterator[SourcedRows]:
         sourced = waiting.sourced
         if waiting.coming is not None:
-            found = waiting.coming.result()
-            self._keep(waiting, found)
+            execution = waiting.coming.result()
+            self._keep(waiting, execution)
         elif waiting.known is not None:
-            found = waiting.known
+            execution = waiting.known
         else:
             self.without_reference += 1
             yield sourced
             return
-        self.executed += found.verdict != "failed"
-        self.differing += found.verdict == "differs"
-        self.failed += found.verdict == "failed"
-        if found.verdict == "same":
+        self.executed += execution.verdict != "failed"
+        self.differing += execution.verdict == "differs"
+        self.failed += execution.verdict == "failed"
+        if execution.verdict == "same":
             yield sourced
         else:
-            self.left_out.note(LEFT_OUT[found.verdict], len(sourced.rows))
+            self.left_out.note(LEFT_OUT[execution.verdict], len(sourced.rows))
 
     def _keep(self, waiting: _Waiting, found: Execution) -> None:
         row = RowExecution(
@@ -173,12 +179,12 @@ class Executions:
             row=waiting.sourced.ident,
             basis=waiting.basis,
             verdict=found.verdict,
-            words=clean(found.words)[:WORDS_CHARS],
+            words=clean_text(found.words)[:WORDS_CHARS],
         )
         self._unwritten.append(row)
         if found.verdict == "differs" and waiting.revision is not None and found.replay is not None:
-            stored = Trajectory.objects.get(pk=waiting.sourced.pk)
-            quarantine(stored, waiting.revision, found.words, stored.reward, found.replay.reward)
+            trajectory = Trajectory.objects.get(pk=waiting.sourced.pk)
+            quarantine_trajectory(trajectory, waiting.revision, found.words, trajectory.reward, found.replay.reward)
         if len(self._unwritten) >= WRITTEN:
             self._write()
 
@@ -191,17 +197,17 @@ class Executions:
         )
         self._unwritten = []
 
-    def _setting(self, revision: int) -> tuple[TaskRevision, ReplaySetting]:
+    def _get_setting(self, revision: int) -> tuple[TaskRevision, ReplaySetting]:
         if revision not in self._settings:
             if len(self._settings) >= SETTINGS_KEPT:
                 self._settings.pop(next(iter(self._settings)))
             row = TaskRevision.objects.select_related("task", "scenario__version").get(pk=revision)
-            self._settings[revision] = row, replace(setting_of(row), keeps_states=False)
+            self._settings[revision] = row, replace(build_replay_setting(row), keeps_states=False)
         return self._settings[revision]
 
 
-def setting_of_row(row: TaskRow) -> ReplaySetting:
-    """How a frozen task is executed: from the row itself, as a trainer attempts it."""
+def build_row_setting(row: TaskRow) -> ReplaySetting:
+    """Return how a frozen task is executed: from the row itself, as a trainer attempts it."""
     task = row.rollout
     return ReplaySetting(
         program=task.program,
@@ -214,37 +220,41 @@ def setting_of_row(row: TaskRow) -> ReplaySetting:
 
 
 def execute_reference(sandbox: Sandbox, setting: ReplaySetting, reference: Reference) -> Execution:
-    """Whether a task's reference solves it; what only a judge can decide counts as met."""
+    """Check whether a task's reference solves it; what only a judge can decide counts as met."""
     calls = tuple(RunStep(kind="call", tool=call.tool, arguments=call.arguments) for call in reference.calls)
     record = RunRecord(
         environment_key="", task_key="", steps=calls, answer=reference.answer, seed=DEFAULT_SEED, now=DEFAULT_NOW,
         validation="schema",
     )  # fmt: skip
-    done = replay(sandbox, setting, record)
-    if done.failure and not done.ended:
-        return Execution("failed", done.failure)
-    earned = done.reward.reward if done.reward is not None else done.judged_best
+    outcome = replay_run(sandbox, setting, record)
+    if outcome.failure and not outcome.ended:
+        return Execution("failed", outcome.failure)
+    earned = outcome.reward.reward if outcome.reward is not None else outcome.judged_best
     if earned is None:
-        return Execution("differs", done.failure, done) if done.failure else Execution("failed", done.note or UNJUDGED)
+        return (
+            Execution("differs", outcome.failure, outcome)
+            if outcome.failure
+            else Execution("failed", outcome.note or UNJUDGED)
+        )
     if earned >= SOLVED_AT:
         return Execution("same")
-    return Execution("differs", f"Its reference earns {earned:.4f} when it is executed again.", done)
+    return Execution("differs", f"Its reference earns {earned:.4f} when it is executed again.", outcome)
 
 
 def execute_run(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun) -> Execution:
-    """Whether a stored attempt ends in the state, and earns the reward, that it is stored with."""
+    """Check whether a stored attempt ends in the state, and earns the reward, that it is stored with."""
     if not run.final_hash:
         return Execution("failed", "It has no stored end state to compare with.")
-    done = replay(sandbox, replace(setting, kept=run.kept), run.record)
-    if done.failure:
-        return Execution("differs" if done.ended else "failed", done.failure, done if done.ended else None)
+    outcome = replay_run(sandbox, replace(setting, kept=run.kept), run.record)
+    if outcome.failure:
+        return Execution("differs" if outcome.ended else "failed", outcome.failure, outcome if outcome.ended else None)
     words = []
-    if done.final_hash != run.final_hash:
+    if outcome.final_hash != run.final_hash:
         words.append("Executed again for a dataset, it ends in another state than the stored one.")
-    if run.earned is not None and done.judged_best is None:  # what a judge alone said is not asked again
-        if done.reward is None:
-            return Execution("failed", done.note or UNJUDGED)
-        given = done.reward.reward
-        if not same_reward(given, run.earned):
-            words.append(f"It is stored with a reward of {run.earned:.4f}; executed again it earns {given:.4f}.")
-    return Execution("differs", " ".join(words), done) if words else Execution("same")
+    if run.earned is not None and outcome.judged_best is None:  # what a judge alone said is not asked again
+        if outcome.reward is None:
+            return Execution("failed", outcome.note or UNJUDGED)
+        reward = outcome.reward.reward
+        if not is_same_reward(reward, run.earned):
+            words.append(f"It is stored with a reward of {run.earned:.4f}; executed again it earns {reward:.4f}.")
+    return Execution("differs", " ".join(words), outcome) if words else Execution("same")

@@ -19,9 +19,9 @@ from django.core.files.storage import default_storage
 
 from synthesis.contracts import Frozen, Reference
 from training.dataset import NearDuplicateReport, Row, SideName, TaskRow
-from webapp.datasets.evidence.near_pairs import NearPair, near_pairs
+from webapp.datasets.evidence.near_pairs import NearPair, find_near_pairs
 from webapp.datasets.models import Dataset
-from webapp.datasets.storage import NEAR_FILE, manifest_of
+from webapp.datasets.storage import NEAR_FILE, get_manifest
 
 THRESHOLD = 0.9
 LISTED = 1_000
@@ -30,7 +30,7 @@ SHOWN_CHARS = 300
 
 
 class NearRow(Frozen):
-    """A row of a pair, with what it asks; `rows` of its side ask just that."""
+    """A row of a pair, with what it asks; `rows` of its side ask exactly that."""
 
     id: str
     said: str
@@ -47,7 +47,8 @@ class NearDuplicate(Frozen):
 
 @dataclass
 class SideTexts:
-    """The different texts of one side, in a file; of each the id of the first row that has it, and how many have."""
+    """The different texts of one side, in a file; for each the id of the first row that has it, and how many have
+    it."""
 
     file: IO[bytes] = field(default_factory=TemporaryFile)
     places: dict[bytes, int] = field(default_factory=dict)
@@ -84,76 +85,77 @@ class SideTexts:
 
 @dataclass
 class SidesCompared:
-    """Texts of both sides as rows pass, compared at the end."""
+    """The texts of both sides, collected as rows pass and compared at the end."""
 
     sides: dict[SideName, SideTexts] = field(default_factory=lambda: {"train": SideTexts(), "test": SideTexts()})
 
     def add(self, row: Row, side: SideName, reference: Reference | None) -> None:
-        calls = reference_calls(reference) if reference is not None else made_calls(row)
-        self.sides[side].add(row.id, instruction_of(row), calls)
+        calls = format_reference_calls(reference) if reference is not None else format_made_calls(row)
+        self.sides[side].add(row.id, get_row_instruction(row), calls)
 
     def write(self, folder: Path, tell: Callable[[int, int], None]) -> NearDuplicateReport:
-        """Compare, and write the list into the dataset's folder. `tell` may raise to stop."""
-        learnt, held = self.sides["train"], self.sides["test"]
-        found = self._found(tell)
-        rows = sum(held.rows[pair.asked] for pair in found)
-        found.sort(key=lambda pair: (-pair.similarity, pair.asked))
-        listed = [
-            NearDuplicate(held_out=held.row(pair.asked), learnt=learnt.row(pair.other), similarity=pair.similarity)
-            for pair in found[:LISTED]
+        """Compare, and write the list into the dataset's folder. The callback may raise to stop."""
+        learnt, held_out = self.sides["train"], self.sides["test"]
+        pairs = self._find_pairs(tell)
+        rows = sum(held_out.rows[pair.asked] for pair in pairs)
+        pairs.sort(key=lambda pair: (-pair.similarity, pair.asked))
+        listed_duplicates = [
+            NearDuplicate(held_out=held_out.row(pair.asked), learnt=learnt.row(pair.other), similarity=pair.similarity)
+            for pair in pairs[:LISTED]
         ]
-        (folder / NEAR_FILE).write_text(json.dumps([pair.model_dump() for pair in listed]), encoding="utf-8")
-        compared = len(learnt.ids) + len(held.ids)
-        return NearDuplicateReport(threshold=THRESHOLD, compared=compared, rows=rows, listed=len(listed))
+        (folder / NEAR_FILE).write_text(json.dumps([pair.model_dump() for pair in listed_duplicates]), encoding="utf-8")
+        compared = len(learnt.ids) + len(held_out.ids)
+        return NearDuplicateReport(threshold=THRESHOLD, compared=compared, rows=rows, listed=len(listed_duplicates))
 
-    def _found(self, tell: Callable[[int, int], None]) -> list[NearPair]:
-        learnt, held = self.sides["train"], self.sides["test"]
-        equal = {place: learnt.places[digest] for digest, place in held.places.items() if digest in learnt.places}
-        others = [place for place in range(len(held.ids)) if place not in equal]
-        near = near_pairs(
-            lambda numbers: held.texts([others[number] for number in numbers]),
+    def _find_pairs(self, tell: Callable[[int, int], None]) -> list[NearPair]:
+        learnt, held_out = self.sides["train"], self.sides["test"]
+        equal = {place: learnt.places[digest] for digest, place in held_out.places.items() if digest in learnt.places}
+        others = [place for place in range(len(held_out.ids)) if place not in equal]
+        near = find_near_pairs(
+            lambda numbers: held_out.texts([others[number] for number in numbers]),
             len(others),
             learnt.texts,
             len(learnt.ids),
             THRESHOLD,
             tell,
         )
-        found = [NearPair(others[pair.asked], pair.other, pair.similarity) for pair in near]
-        return found + [NearPair(place, other, 1.0) for place, other in equal.items()]
+        pairs = [NearPair(others[pair.asked], pair.other, pair.similarity) for pair in near]
+        return pairs + [NearPair(place, other, 1.0) for place, other in equal.items()]
 
 
-def instruction_of(row: Row) -> str:
-    """The instruction of a task, or what the user said first."""
+def get_row_instruction(row: Row) -> str:
+    """Return the instruction of a task, or the first message of the user."""
     if isinstance(row, TaskRow):
         return row.rollout.instruction
     return next((message.content for message in (*row.messages, *row.prompt) if message.role == "user"), "")
 
 
-def reference_calls(reference: Reference) -> str:
-    return "\n".join(_call(call.tool, call.arguments) for call in reference.calls)
+def format_reference_calls(reference: Reference) -> str:
+    return "\n".join(_format_call(call.tool, call.arguments) for call in reference.calls)
 
 
-def made_calls(row: Row) -> str:
-    """The calls that an agent made in a row; none of a task."""
+def format_made_calls(row: Row) -> str:
+    """Return the calls that an agent made in a row; none for a task."""
     if isinstance(row, TaskRow):
         return ""
     spoken = (*row.messages, *row.prompt, *row.completion)
     return "\n".join(
-        _call(call.function.name, call.function.arguments) for message in spoken for call in message.tool_calls
+        _format_call(call.function.name, call.function.arguments) for message in spoken for call in message.tool_calls
     )
 
 
-def _call(tool: str, arguments: dict[str, Any]) -> str:
+def _format_call(tool: str, arguments: dict[str, Any]) -> str:
     return f"{tool} {json.dumps(arguments, ensure_ascii=False, sort_keys=True)}"
 
 
-def listed_pairs(dataset: Dataset) -> list[NearDuplicate]:
-    """The pairs that were found when a dataset was frozen, the most similar first. Raises Conflict: it is not ready."""
-    manifest_of(dataset)
-    return list(_stored(f"{dataset.stored}/{NEAR_FILE}"))
+def load_listed_pairs(dataset: Dataset) -> list[NearDuplicate]:
+    """Return the pairs that were found when a dataset was frozen, the most similar first. Raises Conflict: it is not
+    ready."""
+    get_manifest(dataset)
+    return list(_read_stored_pairs(f"{dataset.stored}/{NEAR_FILE}"))
 
 
-def _stored(name: str) -> Iterator[NearDuplicate]:
+def _read_stored_pairs(name: str) -> Iterator[NearDuplicate]:
     if default_storage.exists(name):
         with default_storage.open(name, "rb") as file:
             yield from map(NearDuplicate.model_validate, json.load(file))

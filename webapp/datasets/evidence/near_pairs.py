@@ -1,10 +1,10 @@
-"""Near-duplicates between two sides of texts: to each text of one side the nearest of the other, where one is near.
+"""Near-duplicates between two sides of texts: for each text of one side the nearest of the other, if one is near.
 
 Comparing every text with every other would be quadratic. So each text's n-grams (those that themes are compared by)
 become a signature of minhashes, and signatures are sorted by several orders of their columns, a tree each (an LSH
-forest). What stands beside a text there and begins as it does is a candidate, and of these only the ones whose whole
-signatures agree most are compared exactly. At a cosine of 0.9 one pair of thousands is missed; where very many texts
-are half alike, about one of fifty.
+forest). The neighbours of a text in this order that begin as it does are candidates, and only those whose whole
+signatures agree most are compared exactly. At a cosine of 0.9 one pair of thousands is missed; if very many texts are
+half alike, about one of fifty.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NearPair:
     similarity: float
 
 
-def near_pairs(
+def find_near_pairs(
     asked: Texts,
     asked_count: int,
     others: Texts,
@@ -49,45 +49,47 @@ def near_pairs(
     threshold: float,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[NearPair]:
-    """Pairs by the number of the asked text. `tell(done, total)` counts texts, and may raise to stop."""
+    """Return pairs by the number of the asked text. The callback gets (done, total) texts, and may raise to stop."""
     if not asked_count or not other_count:
         return []
     total = asked_count * 2 + other_count
-    known = _signatures(others, other_count, lambda done: tell(done, total))
-    wanted = _signatures(asked, asked_count, lambda done: tell(other_count + done, total))
-    beside = _beside(known, wanted, lambda: tell(other_count + asked_count, total))
+    known_signatures = _compute_signatures(others, other_count, lambda done: tell(done, total))
+    asked_signatures = _compute_signatures(asked, asked_count, lambda done: tell(other_count + done, total))
+    neighbours = _find_neighbours(known_signatures, asked_signatures, lambda: tell(other_count + asked_count, total))
     pairs: list[NearPair] = []
     for start in range(0, asked_count, CHUNK):
         numbers = range(start, min(start + CHUNK, asked_count))
-        candidates = _most_agreeing(known, wanted[numbers.start : numbers.stop], beside[numbers.start : numbers.stop])
-        pairs += _exact(asked, others, numbers, candidates, threshold)
+        candidates = _select_candidates(
+            known_signatures, asked_signatures[numbers.start : numbers.stop], neighbours[numbers.start : numbers.stop]
+        )
+        pairs += _compare_exactly(asked, others, numbers, candidates, threshold)
         tell(other_count + asked_count + numbers.stop, total)
     return pairs
 
 
-def _signatures(texts: Texts, count: int, tell: Callable[[int], None]) -> Any:
-    """A row of minhashes a text."""
-    import numpy as np  # with scipy, only where something is compared
+def _compute_signatures(texts: Texts, count: int, tell: Callable[[int], None]) -> Any:
+    """Return one row of minhashes for each text."""
+    import numpy as np  # with scipy, so only loaded for a comparison
 
     luck = random.Random(SEED)
     factors = [(luck.randrange(1, 2**32) | 1, luck.randrange(2**32)) for _ in range(TREES * ROWS)]
-    found = np.full((count, TREES * ROWS), 2**32 - 1, dtype=np.uint32)
+    signatures = np.full((count, TREES * ROWS), 2**32 - 1, dtype=np.uint32)
     for start in range(0, count, CHUNK):
         stop = min(start + CHUNK, count)
         matrix = local(texts(range(start, stop)))
         filled = np.flatnonzero(np.diff(matrix.indptr))
         if len(filled):
-            grams, begins = _mixed(matrix.indices), matrix.indptr[filled]
+            grams, begins = _mix_bits(matrix.indices), matrix.indptr[filled]
             for place, (factor, shift) in enumerate(factors):
                 hashed = grams * np.uint32(factor) + np.uint32(shift)
                 hashed ^= hashed >> np.uint32(15)
-                found[start + filled, place] = np.minimum.reduceat(hashed, begins)
+                signatures[start + filled, place] = np.minimum.reduceat(hashed, begins)
         tell(stop)
-    return found
+    return signatures
 
 
-def _mixed(indices: Any) -> Any:
-    """Places of n-grams, spread over 32 bits: neighbours are no neighbours any more."""
+def _mix_bits(indices: Any) -> Any:
+    """Spread the places of n-grams over 32 bits, so that neighbouring places are no longer neighbours."""
     import numpy as np
 
     value = indices.astype(np.uint32)
@@ -96,13 +98,13 @@ def _mixed(indices: Any) -> Any:
     return value ^ (value >> np.uint32(16))
 
 
-def _beside(known: Any, wanted: Any, tell: Callable[[], None]) -> Any:
-    """A row a wanted text: the known ones that stand beside it in each tree, whether they begin alike or not."""
+def _find_neighbours(known: Any, wanted: Any, tell: Callable[[], None]) -> Any:
+    """Return a row for each wanted text: its known neighbours in each tree, whether they begin alike or not."""
     import numpy as np
 
     count, width = known.shape
     everyone = np.concatenate([known, wanted])
-    found = np.empty((len(wanted), TREES * 2 * BESIDE), dtype=np.int32)
+    neighbours = np.empty((len(wanted), TREES * 2 * BESIDE), dtype=np.int32)
     for tree in range(TREES):
         columns = [(tree * ROWS + step) % width for step in range(DEPTH)]
         order = np.lexsort([everyone[:, column] for column in reversed(columns)])
@@ -111,30 +113,30 @@ def _beside(known: Any, wanted: Any, tell: Callable[[], None]) -> Any:
         before = np.empty(len(wanted), dtype=np.int64)
         before[order[~is_known] - count] = np.cumsum(is_known)[~is_known]
         places = (before[:, None] + np.arange(-BESIDE, BESIDE)).clip(0, count - 1)
-        found[:, tree * 2 * BESIDE : (tree + 1) * 2 * BESIDE] = ranked[places]
+        neighbours[:, tree * 2 * BESIDE : (tree + 1) * 2 * BESIDE] = ranked[places]
         tell()
-    return found
+    return neighbours
 
 
-def _most_agreeing(known: Any, wanted: Any, beside: Any) -> list[list[int]]:
-    """Of each wanted text the candidates whose signatures agree most: those that have a tree's first columns in common
-    with it."""
+def _select_candidates(known: Any, wanted: Any, beside: Any) -> list[list[int]]:
+    """Return for each wanted text the candidates whose signatures agree most, of those that have a tree's first
+    columns in common with it."""
     import numpy as np
 
-    listed = np.sort(beside, axis=1)
-    same = known[listed] == wanted[:, None, :]
+    sorted_numbers = np.sort(beside, axis=1)
+    same = known[sorted_numbers] == wanted[:, None, :]
     agreeing = same.sum(axis=2)
-    begins_alike = same.reshape(*listed.shape, TREES, ROWS).all(axis=3).any(axis=2)
-    twice = np.zeros(listed.shape, dtype=bool)
-    twice[:, 1:] = listed[:, 1:] == listed[:, :-1]
+    begins_alike = same.reshape(*sorted_numbers.shape, TREES, ROWS).all(axis=3).any(axis=2)
+    twice = np.zeros(sorted_numbers.shape, dtype=bool)
+    twice[:, 1:] = sorted_numbers[:, 1:] == sorted_numbers[:, :-1]
     agreeing[twice | ~begins_alike] = NONE
     best = np.argsort(-agreeing, axis=1, kind="stable")[:, :COMPARED]
-    rows = np.arange(len(listed))[:, None]
-    chosen = np.where(agreeing[rows, best] == NONE, NONE, listed[rows, best])
-    return [[number for number in row if number != NONE] for row in chosen.tolist()]
+    rows = np.arange(len(sorted_numbers))[:, None]
+    chosen_numbers = np.where(agreeing[rows, best] == NONE, NONE, sorted_numbers[rows, best])
+    return [[number for number in row if number != NONE] for row in chosen_numbers.tolist()]
 
 
-def _exact(
+def _compare_exactly(
     asked: Texts, others: Texts, numbers: range, candidates: list[list[int]], threshold: float
 ) -> list[NearPair]:
     import numpy as np
@@ -142,15 +144,15 @@ def _exact(
     pairs = [(number, other) for number, near in zip(numbers, candidates, strict=True) for other in near]
     if not pairs:
         return []
-    left, right = (sorted(set(side)) for side in zip(*pairs, strict=True))
-    rows = {number: place for place, number in enumerate(left)}
+    asked_numbers, right = (sorted(set(side)) for side in zip(*pairs, strict=True))
+    rows = {number: place for place, number in enumerate(asked_numbers)}
     columns = {number: place for place, number in enumerate(right)}
-    first, second = local(asked(left)), local(others(right))
-    one, other = first[[rows[pair[0]] for pair in pairs]], second[[columns[pair[1]] for pair in pairs]]
-    values = np.asarray(one.multiply(other).sum(axis=1)).ravel()
-    found: dict[int, NearPair] = {}
+    first, second = local(asked(asked_numbers)), local(others(right))
+    asked_rows, other = first[[rows[pair[0]] for pair in pairs]], second[[columns[pair[1]] for pair in pairs]]
+    values = np.asarray(asked_rows.multiply(other).sum(axis=1)).ravel()
+    best_pairs: dict[int, NearPair] = {}
     for (number, near), value in zip(pairs, values.tolist(), strict=True):
         similarity = min(1.0, round(value, 6))
-        if similarity >= threshold and (number not in found or similarity > found[number].similarity):
-            found[number] = NearPair(number, near, similarity)
-    return [found[number] for number in sorted(found)]
+        if similarity >= threshold and (number not in best_pairs or similarity > best_pairs[number].similarity):
+            best_pairs[number] = NearPair(number, near, similarity)
+    return [best_pairs[number] for number in sorted(best_pairs)]

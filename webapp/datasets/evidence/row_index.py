@@ -1,4 +1,4 @@
-"""Index of a frozen dataset's rows: what a worker's report of an attempt names is compared with it."""
+"""Index of a frozen dataset's rows, against which a worker's report of an attempt is checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from training.dataset import SideName, TaskRow
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import index_name, read_rows
@@ -38,14 +38,14 @@ def index_rows(dataset: Dataset, side: SideName) -> dict[str, IndexedRow]:
     """
     key = (dataset.stored, side)
     if key not in _KNOWN:
-        _KNOWN[key] = {row.id: row for row in _stored(dataset, side) or _made(dataset, side)}
+        _KNOWN[key] = {row.id: row for row in _load_stored_index(dataset, side) or _build_index(dataset, side)}
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
     _KNOWN.move_to_end(key)
     return _KNOWN[key]
 
 
-def _stored(dataset: Dataset, side: SideName) -> list[IndexedRow]:
+def _load_stored_index(dataset: Dataset, side: SideName) -> list[IndexedRow]:
     name = index_name(dataset, side)
     if not default_storage.exists(name):
         return []
@@ -53,12 +53,12 @@ def _stored(dataset: Dataset, side: SideName) -> list[IndexedRow]:
         return [IndexedRow(*row) for row in json.loads(file.read())]
 
 
-def _made(dataset: Dataset, side: SideName) -> list[IndexedRow]:
+def _build_index(dataset: Dataset, side: SideName) -> list[IndexedRow]:
     rows = [
         IndexedRow(
-            id=clean(row.id)[:200],
-            environment=clean(row.environment)[:200],
-            category=clean(row.category)[:200],
+            id=clean_text(row.id)[:200],
+            environment=clean_text(row.environment)[:200],
+            category=clean_text(row.category)[:200],
             setting=row.setting,
             verifier=row.rollout.verifier_hash if isinstance(row, TaskRow) else "",
         )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from synthesis.contracts import Reference
-from training.dataset import Row, Split, TaskRow, side_of
+from synthesis.formats.spoken_facts import is_fact_check
+from training.dataset import Row, Split, TaskRow, assign_side
 from webapp.datasets.evidence.near_duplicates import SidesCompared
 from webapp.datasets.row_source import SourcedRows
 from webapp.datasets.storage import NAMES_FILE
@@ -18,7 +19,7 @@ from webapp.datasets.storage import NAMES_FILE
 
 @dataclass
 class RowTally:
-    """What is counted of rows as they pass. Four bytes a row of lengths; names and texts only once each."""
+    """Counts of rows as they pass. Lengths take four bytes a row; names and texts are stored only once each."""
 
     split: Split
     lengths: array[int] = field(default_factory=lambda: array("L"))
@@ -28,32 +29,38 @@ class RowTally:
     without_behaviour: int = 0
     approvals: Counter[str] = field(default_factory=Counter)
     sources: Counter[str] = field(default_factory=Counter)
+    verifiers: Counter[str] = field(default_factory=Counter)
+    weak: int = 0
     compared: SidesCompared = field(default_factory=SidesCompared)
 
-    def of_sourced(self, sourced: Iterable[SourcedRows]) -> Iterator[Row]:
-        """Rows that were chosen here."""
+    def tally_sourced_rows(self, sourced: Iterable[SourcedRows]) -> Iterator[Row]:
+        """Count and yield rows that were chosen here."""
         for given in sourced:
             for row in given.rows:
                 self.approvals[given.approval] += 1
                 self.sources[row.environment.partition(":")[0]] += 1
-                yield self._counted(row, given.reference)
+                yield self._count_row(row, given.reference)
 
-    def of_file(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Rows of an uploaded file."""
+    def tally_file_rows(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Count and yield rows of an uploaded file."""
         for row in rows:
-            yield self._counted(row, None)
+            yield self._count_row(row, None)
 
-    def _counted(self, row: Row, reference: Reference | None) -> Row:
-        self.lengths.append(characters(row))
+    def _count_row(self, row: Row, reference: Reference | None) -> Row:
+        self.lengths.append(count_row_characters(row))
         self.environments |= {row.environment} if row.environment else set()
         self.behaviours |= {row.behaviour} if row.behaviour else set()
         self.without_environment += not row.environment
         self.without_behaviour += not row.behaviour
+        if isinstance(row, TaskRow):
+            verifier = row.rollout.verifier
+            self.verifiers[verifier.kind] += 1
+            self.weak += any(is_fact_check(check.source) for check in verifier.checks)
         if self.split.test_share:
-            self.compared.add(row, side_of(row, self.split), reference)
+            self.compared.add(row, assign_side(row, self.split), reference)
         return row
 
-    def told_lengths(self) -> dict[str, float]:
+    def summarize_lengths(self) -> dict[str, float]:
         if not self.lengths:
             return {}
         ordered = sorted(self.lengths)
@@ -61,18 +68,19 @@ class RowTally:
         return {"mean": round(sum(ordered) / len(ordered), 1), "p95": p95, "most": ordered[-1]}
 
     def write_names(self, folder: Path) -> None:
-        """What other datasets can be kept apart from, beside the dataset's files."""
-        told = {
+        """Write the names that other datasets can be kept apart from, beside the dataset's files."""
+        names = {
             "environments": sorted(self.environments),
             "behaviours": sorted(self.behaviours),
             "without_environment": self.without_environment,
             "without_behaviour": self.without_behaviour,
         }
-        (folder / NAMES_FILE).write_text(json.dumps(told), encoding="utf-8")
+        (folder / NAMES_FILE).write_text(json.dumps(names), encoding="utf-8")
 
 
-def characters(row: Row) -> int:
-    """Characters that a model reads of a row: of a task all before its first turn, of a trajectory the whole."""
+def count_row_characters(row: Row) -> int:
+    """Count the characters that a model reads of a row: of a task all before its first turn, of a trajectory the
+    whole."""
     if isinstance(row, TaskRow):
         tools = sum(len(tool.model_dump_json()) for tool in row.rollout.offered_tools)
         return len(row.rollout.instruction) + len(row.rollout.documentation) + tools

@@ -4,6 +4,6 @@
 records of frozen rows, `state_changes.py` finds the state patches for ATIF, `columns.py` and `file_writers.py` write
 JSON Lines and Parquet; `package.py` makes a package of tasks for `verifiers`. `files.py` writes one export into a
 folder, for the job (`export_job.py`, which packs it) and for `manage.py export_dataset`. The same dataset, form and
-format give the same bytes: nothing of an export tells when or by whom it was made. A package holds sources of Envarium
+format give the same bytes: an export does not contain when or by whom it was made. A package holds sources of Envarium
 too, and its version names them.
 """

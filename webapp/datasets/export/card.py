@@ -1,6 +1,6 @@
 """Card of an exported dataset: README.md, as the Hugging Face Hub reads it, with the same words for people.
 
-It says what was frozen, and nothing of when or by whom, so that a second export has the same bytes.
+It describes what was frozen, but not when or by whom, so that a second export has the same bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from training.dataset import DatasetReport, Manifest, SideName
 from training.dataset.files import SIDES
 from webapp.datasets.export.record_forms import FORMS, FormName
 from webapp.datasets.preview import MEANINGS
+from webapp.scenarios.verifiers import VERIFIER_NAMES
 from webapp.templatetags.show import plain
 
 CARD = "README.md"
@@ -30,40 +31,47 @@ class ExportedFile(Frozen):
     sha256: str
 
 
-def card(
+def build_dataset_card(
     manifest: Manifest, source: str, form: FormName, loaded: str, files: Sequence[ExportedFile], unfit: int = 0
 ) -> str:
-    """The card's text; `source` is the dataset's (`selection` or `file`), `files` are those of the sides, or a package
-    that holds them; `loaded` are the lines that load them, `unfit` counts rows that the form left out."""
+    """Return the card's text. `source` is the dataset's (`selection` or `file`), `files` are those of the sides, or
+    a package that holds them; `loaded` are the lines that load them, `unfit` counts rows that the form left out."""
     report = manifest.report or DatasetReport()
     unfitted = {f"do not fit {FORMS[form].label}; manifest.json names them": unfit} if unfit else {}
     by_side = {side: file for side in SIDES for file in files if file.path.rpartition(".")[0] == side}
+    holds = FORMS[form].holds[manifest.kind]
     parts = [
-        _front(manifest, report, by_side),
-        f"# {_text(manifest.name)}",
-        f"{_text(manifest.sentence)}. {FORMS[form].holds[manifest.kind].capitalize()}.",
+        _build_front_matter(manifest, report, by_side),
+        f"# {_escape_text(manifest.name)}",
+        f"{_escape_text(manifest.sentence)}. {holds[:1].upper()}{holds[1:]}.",
         "## Splits",
-        *_splits(manifest),
+        *_describe_splits(manifest),
         "## What was chosen",
-        _listed([f"{_text(what)}: {_text(which)}" for what, which in report.words] or ["not recorded"]),
+        _format_list(
+            [f"{_escape_text(what)}: {_escape_text(which)}" for what, which in report.words] or ["not recorded"]
+        ),
         "## What was looked at before it was frozen",
-        _listed(list(_looked_at(manifest, report, source))),
+        _format_list(list(_describe_checks(manifest, report, source))),
         "## Left out",
-        _table(("rows", "why"), [(f"{number:,}", why) for why, number in (report.left_out | unfitted).items()]),
+        _format_table(("rows", "why"), [(f"{number:,}", why) for why, number in (report.left_out | unfitted).items()]),
         "## Sources and licence",
-        _table(("source", "rows"), [(name or "not named", f"{rows:,}") for name, rows in report.sources.items()]),
-        f"Licence: {_text(report.licence) or 'not stated; ask where the sources come from before you use it'}.",
+        _format_table(
+            ("source", "rows"), [(name or "not named", f"{rows:,}") for name, rows in report.sources.items()]
+        ),
+        f"Licence: {_escape_text(report.licence) or 'not stated; ask where the sources come from before you use it'}.",
         "## Loading",
         f"```{'python' if by_side else 'sh'}\n{loaded}\n```",
         "## Hashes",
         f"Content of the dataset (rows of both sides and the split): `{manifest.sha256}`.",
-        _table(("file", "bytes", "SHA-256"), [(file.path, f"{file.bytes:,}", f"`{file.sha256}`") for file in files]),
+        _format_table(
+            ("file", "bytes", "SHA-256"), [(file.path, f"{file.bytes:,}", f"`{file.sha256}`") for file in files]
+        ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _front(manifest: Manifest, report: DatasetReport, by_side: Mapping[SideName, ExportedFile]) -> str:
-    """What the Hub reads: named splits with their files, licence, size. JSON strings are YAML too."""
+def _build_front_matter(manifest: Manifest, report: DatasetReport, by_side: Mapping[SideName, ExportedFile]) -> str:
+    """Return what the Hub reads: named splits with their files, licence, size. JSON strings are YAML too."""
     rows = manifest.train.rows + manifest.test.rows
     size = next((name for most, name in SIZES if rows < most), "n>1M")
     lines = ["---", f"pretty_name: {json.dumps(plain(manifest.name), ensure_ascii=False)}"]
@@ -80,13 +88,13 @@ def _front(manifest: Manifest, report: DatasetReport, by_side: Mapping[SideName,
     return "\n".join([*lines, "---"])
 
 
-def _splits(manifest: Manifest) -> Iterator[str]:
+def _describe_splits(manifest: Manifest) -> Iterator[str]:
     split, rows = manifest.split, []
-    for side, told in (("train", manifest.train), ("test", manifest.test)):
-        if told.rows:
-            units = f"{told.units:,}" if split.test_share else "not split"
-            rows.append((side, f"{told.rows:,}", units, f"{told.environments:,}", f"`{told.sha256}`"))
-    yield _table(("split", "rows", f"units ({split.unit})", "environments", "SHA-256 of the frozen rows"), rows)
+    for side, side_facts in (("train", manifest.train), ("test", manifest.test)):
+        if side_facts.rows:
+            units = f"{side_facts.units:,}" if split.test_share else "not split"
+            rows.append((side, f"{side_facts.rows:,}", units, f"{side_facts.environments:,}", f"`{side_facts.sha256}`"))
+    yield _format_table(("split", "rows", f"units ({split.unit})", "environments", "SHA-256 of the frozen rows"), rows)
     if not split.test_share:
         yield "Nothing is held out."
         return
@@ -96,13 +104,13 @@ def _splits(manifest: Manifest) -> Iterator[str]:
     )
 
 
-def _looked_at(manifest: Manifest, report: DatasetReport, source: str) -> Iterator[str]:
-    done = report.executed
-    if done is not None:
+def _describe_checks(manifest: Manifest, report: DatasetReport, source: str) -> Iterator[str]:
+    executed = report.executed
+    if executed is not None:
         yield (
-            f"Executed again by the server: {done.executed:,}; {done.differing:,} came out otherwise and "
-            f"{done.failed:,} could not be executed, which are left out; {done.without_reference:,} tasks have no "
-            "reference to execute."
+            f"Executed again by the server: {executed.executed:,}; {executed.differing:,} came out otherwise and "
+            f"{executed.failed:,} could not be executed, which are left out; {executed.without_reference:,} tasks have "
+            "no reference to execute."
         )
     elif source == "file":
         yield "Nothing was executed again: the rows came in a file."
@@ -115,29 +123,39 @@ def _looked_at(manifest: Manifest, report: DatasetReport, source: str) -> Iterat
     elif manifest.test.rows:
         yield "Near-duplicates between the splits were not looked for."
     if report.approval:
-        told = ", ".join(f"{rows:,} {state.replace('_', ' ')}" for state, rows in report.approval.items())
-        yield f"Rows by the review state of their task: {told}."
+        approval_counts = ", ".join(f"{rows:,} {state.replace('_', ' ')}" for state, rows in report.approval.items())
+        yield f"Rows by the review state of their task: {approval_counts}."
+    if report.verifiers:
+        verifier_counts = ", ".join(
+            f"{rows:,} by {VERIFIER_NAMES.get(kind, kind)}" for kind, rows in report.verifiers.items()
+        )
+        yield f"Tasks by what judges them: {verifier_counts}."
+    if report.weak:
+        yield (
+            f"**Weak** (`contains`): in {report.weak:,} of the tasks a check looks for a text in what was said, as "
+            "their source does; a denial passes as well."
+        )
     if report.environments_to_choose_from is not None:
         yield f"Environments were drawn from {report.environments_to_choose_from:,} that the filter found."
     for apart in report.apart:
         unknown = f"; {apart.unknown:,} of its rows name none" if apart.unknown else ""
         yield (
-            f"Shares no {apart.by} with the dataset {_text(apart.name)} (content `{apart.sha256}`), which has "
+            f"Shares no {apart.by} with the dataset {_escape_text(apart.name)} (content `{apart.sha256}`), which has "
             f"{apart.names:,}{unknown}."
         )
 
 
-def _listed(lines: Sequence[str]) -> str:
+def _format_list(lines: Sequence[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return "None."
-    lines = [heads, ["---"] * len(heads), *([_text(cell) for cell in row] for row in rows)]
+    lines = [heads, ["---"] * len(heads), *([_escape_text(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _text(text: str) -> str:
-    """Text of others on one line, without markup and hidden characters."""
+def _escape_text(text: str) -> str:
+    """Return untrusted text on one line, without markup and hidden characters."""
     return re.sub(r"([|<>\[\]*_\\])", r"\\\1", " ".join(plain(text).split()))

@@ -55,8 +55,8 @@ WHOLE: dict[str, Column] = {"messages": "json list", "tools": "json list", **NAM
 BY_TURN: dict[str, Column] = {"prompt": "json list", "completion": "json list", "tools": "json list", **NAMED}
 
 
-def columns_of(form: FormName, first: Record) -> dict[str, Column]:
-    """The columns of a file, by its first record: rows of one dataset are all whole, or all a turn each."""
+def choose_columns(form: FormName, first: Record) -> dict[str, Column]:
+    """Return the columns of a file, by its first record: rows of one dataset are all whole, or all a turn each."""
     if form == "trl":
         if "rollout" in first:
             return TASKS
@@ -66,31 +66,31 @@ def columns_of(form: FormName, first: Record) -> dict[str, Column]:
     return {"sharegpt": SHAREGPT, "envscaler": ENVSCALER, "atif": ATIF}[form]
 
 
-def schema_of(columns: Mapping[str, Column]) -> pa.Schema:
+def build_arrow_schema(columns: Mapping[str, Column]) -> pa.Schema:
     features = {"info": {"features": {name: FEATURES[kind] for name, kind in columns.items()}}}
     fields = [pa.field(name, ARROW[kind]) for name, kind in columns.items()]
     return pa.schema(fields, metadata={"huggingface": json.dumps(features)})
 
 
-def batch_of(rows: list[Record], columns: Mapping[str, Column], schema: pa.Schema) -> pa.RecordBatch:
-    """Records as a batch. A column that a record lacks is empty in it."""
-    arrays = [_array([row.get(name) for row in rows], kind) for name, kind in columns.items()]
+def build_record_batch(rows: list[Record], columns: Mapping[str, Column], schema: pa.Schema) -> pa.RecordBatch:
+    """Return records as a batch. A column that a record lacks is empty in it."""
+    arrays = [_build_array([row.get(name) for row in rows], kind) for name, kind in columns.items()]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(values: list[Any], kind: Column) -> pa.Array:
+def _build_array(values: list[Any], kind: Column) -> pa.Array:
     if kind == "json":
-        return _as_json(pa.array([_spelled(value) for value in values], pa.string()))
+        return _to_json_array(pa.array([_dump_json(value) for value in values], pa.string()))
     if kind == "json list":
-        told = [None if value is None else [_spelled(item) for item in value] for value in values]
+        told = [None if value is None else [_dump_json(item) for item in value] for value in values]
         plain = pa.array(told, pa.list_(pa.string()))
-        return pa.ListArray.from_arrays(plain.offsets, _as_json(plain.values), mask=plain.is_null())
+        return pa.ListArray.from_arrays(plain.offsets, _to_json_array(plain.values), mask=plain.is_null())
     return pa.array(values, ARROW[kind])
 
 
-def _as_json(plain: pa.Array) -> pa.Array:
+def _to_json_array(plain: pa.Array) -> pa.Array:
     return pa.ExtensionArray.from_storage(ARROW["json"], plain)
 
 
-def _spelled(value: Any) -> str | None:
+def _dump_json(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

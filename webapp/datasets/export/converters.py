@@ -1,4 +1,4 @@
-"""Frozen rows as records of a form. Rows are the lines that freezing checked: they are read without checking anew."""
+"""Converters of frozen rows to records of a form. Freezing has checked the lines, so they are not checked again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from synthesis.contracts import Frozen, Message, Tool, ToolCall
 from synthesis.errors import FormatError
 from synthesis.formats.atif import trajectory_to_atif
-from synthesis.formats.sft import Conversation, Shape, records_of
+from synthesis.formats.sft import Conversation, Shape, build_sft_records
 from training.dataset import RowOrigin
 from webapp.datasets.export.record_forms import FormName
-from webapp.datasets.export.state_changes import KnownAttempt, attempts_of
+from webapp.datasets.export.state_changes import KnownAttempt, find_known_attempts
 
 Record = dict[str, Any]
 ORIGIN = tuple(RowOrigin.model_fields)
@@ -33,28 +33,30 @@ class LeftOutRow(Frozen):
 LeaveOut = Callable[[LeftOutRow], None]
 
 
-def records(rows: Iterable[Record], form: FormName, *, stored_here: bool, leave_out: LeaveOut) -> Iterator[Record]:
-    """One record a row, in their order. With `stored_here` ids name trajectories of this installation.
+def convert_rows(rows: Iterable[Record], form: FormName, *, stored_here: bool, leave_out: LeaveOut) -> Iterator[Record]:
+    """Yield one record for each row, in their order. With `stored_here` ids name trajectories of this installation.
 
-    A row that does not fit the form is handed to `leave_out` instead, and costs the others nothing.
+    A row that does not fit the form is passed to `leave_out`; the others are not affected.
     """
     if form == "trl":
         yield from rows
         return
-    convert: Callable[[Record], Record] = _sharegpt if form == "sharegpt" else _envscaler
-    made = _atif(rows, stored_here) if form == "atif" else ((row, partial(convert, row)) for row in rows)
-    for line, (row, write) in enumerate(made, 1):
+    convert: Callable[[Record], Record] = _to_sharegpt if form == "sharegpt" else _to_envscaler
+    conversions = (
+        _convert_atif_rows(rows, stored_here) if form == "atif" else ((row, partial(convert, row)) for row in rows)
+    )
+    for line, (row, write) in enumerate(conversions, 1):
         try:
             record = write()
         except FormatError as error:
-            told = f"{error.place}: {error.reason}" if error.place else error.reason
-            leave_out(LeftOutRow(line=line, id=str(row.get("id") or ""), reason=told[:300]))
+            reason = f"{error.place}: {error.reason}" if error.place else error.reason
+            leave_out(LeftOutRow(line=line, id=str(row.get("id") or ""), reason=reason[:300]))
             continue
         yield record
 
 
-def conversation_of(row: Record) -> Conversation:
-    """What the agent saw and said: all of it, or up to the turn that is to be learnt."""
+def to_conversation(row: Record) -> Conversation:
+    """Return what the agent saw and said: all of it, or up to the turn that is to be learnt."""
     tools = tuple(
         Tool(
             name=tool["function"]["name"],
@@ -63,14 +65,14 @@ def conversation_of(row: Record) -> Conversation:
         )
         for tool in row.get("tools") or ()
     )
-    return Conversation(messages=tuple(map(_message, _spoken(row))), tools=tools)
+    return Conversation(messages=tuple(map(_to_message, _list_messages(row))), tools=tools)
 
 
-def _spoken(row: Record) -> list[Record]:
+def _list_messages(row: Record) -> list[Record]:
     return row.get("messages") or [*(row.get("prompt") or ()), *(row.get("completion") or ())]
 
 
-def _message(told: Record) -> Message:
+def _to_message(told: Record) -> Message:
     calls = tuple(
         ToolCall(id=call.get("id", ""), name=call["function"]["name"], arguments=call["function"]["arguments"])
         for call in told.get("tool_calls") or ()
@@ -84,17 +86,17 @@ def _message(told: Record) -> Message:
     )
 
 
-def _sharegpt(row: Record) -> Record:
-    if any(told.get("weight") == 0 for told in _spoken(row)):
+def _to_sharegpt(row: Record) -> Record:
+    if any(told.get("weight") == 0 for told in _list_messages(row)):
         raise FormatError(
             "", "has a turn of weight 0, which this form would let be learnt; the form TRL keeps the weight"
         )
-    record = next(records_of(conversation_of(row), SHAREGPT))
+    record = next(build_sft_records(to_conversation(row), SHAREGPT))
     return record if row.get("messages") else {**record, "mask_history": True}
 
 
-def _envscaler(row: Record) -> Record:
-    spoken = [_thinking(told) for told in _spoken(row)]
+def _to_envscaler(row: Record) -> Record:
+    spoken = [_add_reasoning(told) for told in _list_messages(row)]
     users = [told for told in spoken if told["role"] == "user"]
     talks = row.get("setting") == "conversation"
     return {
@@ -104,37 +106,37 @@ def _envscaler(row: Record) -> Record:
             "task_id": row.get("task", ""),
             "task": users[0]["content"] if users else "",
         },
-        "tools": _text(row.get("tools") or []),
-        "messages": _text(spoken),
-        "user_messages": _text(users if talks else None),
+        "tools": _dump_json(row.get("tools") or []),
+        "messages": _dump_json(spoken),
+        "user_messages": _dump_json(users if talks else None),
         "steps": sum(len(told.get("tool_calls") or ()) or 1 for told in spoken if told["role"] == "assistant"),
     }
 
 
-def _thinking(told: Record) -> Record:
-    """EnvScaler's tools read the reasoning of every turn, empty ones too."""
+def _add_reasoning(told: Record) -> Record:
+    """Add a reasoning field to each turn of the agent: EnvScaler's tools read it even if it is empty."""
     return {**told, "reasoning_content": told.get("reasoning_content", "")} if told["role"] == "assistant" else told
 
 
-def _atif(rows: Iterable[Record], stored_here: bool) -> Iterator[tuple[Record, Callable[[], Record]]]:
-    for chunk in _chunks(rows):
-        known = attempts_of([str(row.get("id", "")) for row in chunk]) if stored_here else {}
+def _convert_atif_rows(rows: Iterable[Record], stored_here: bool) -> Iterator[tuple[Record, Callable[[], Record]]]:
+    for chunk in _iter_chunks(rows):
+        known = find_known_attempts([str(row.get("id", "")) for row in chunk]) if stored_here else {}
         for row in chunk:
-            yield row, partial(_atif_record, row, known.get(str(row.get("id", ""))))
+            yield row, partial(_to_atif, row, known.get(str(row.get("id", ""))))
 
 
-def _atif_record(row: Record, attempt: KnownAttempt | None) -> Record:
+def _to_atif(row: Record, attempt: KnownAttempt | None) -> Record:
     about = {name: row[name] for name in ORIGIN if name != "id" and row.get(name)}
     model, changes = (attempt.policy, attempt.changes) if attempt else ("", None)
-    conversation, identity = conversation_of(row), str(row.get("id", ""))
+    conversation, identity = to_conversation(row), str(row.get("id", ""))
     try:
         return trajectory_to_atif(conversation, identity, model=model, about=about, changes=changes)
     except FormatError:
-        # A turn a row holds only part of the calls; what is kept of others must not stand beside them.
+        # With one turn per row, a row holds only part of the calls: other calls' state changes must not be added.
         return trajectory_to_atif(conversation, identity, model=model, about=about)
 
 
-def _chunks(rows: Iterable[Record]) -> Iterator[Sequence[Record]]:
+def _iter_chunks(rows: Iterable[Record]) -> Iterator[Sequence[Record]]:
     chunk: list[Record] = []
     for row in rows:
         chunk.append(row)
@@ -145,5 +147,5 @@ def _chunks(rows: Iterable[Record]) -> Iterator[Sequence[Record]]:
         yield chunk
 
 
-def _text(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from synthesis.errors import FormatError
-from webapp.datasets.export.columns import Column, batch_of, columns_of, schema_of
+from webapp.datasets.export.columns import Column, build_arrow_schema, build_record_batch, choose_columns
 from webapp.datasets.export.converters import Record
 from webapp.datasets.export.record_forms import FormName
 
@@ -20,7 +20,7 @@ GROUP_BYTES = 16 << 20
 
 
 def write_jsonl(target: Path, records: Iterable[Record]) -> int:
-    """Write records a line each; says how many there were."""
+    """Write one record per line; return how many there were."""
     written = 0
     with target.open("wb") as file:
         for record in records:
@@ -30,7 +30,7 @@ def write_jsonl(target: Path, records: Iterable[Record]) -> int:
 
 
 def write_parquet(target: Path, records: Iterable[Record], form: FormName, read_bytes: Callable[[], int]) -> int:
-    """Write records in row groups; says how many there were. `read_bytes` says how much was read to make them.
+    """Write records in row groups; return how many there were. `read_bytes` returns how much was read to make them.
 
     Raises FormatError: a record has other columns than those before it.
     """
@@ -53,8 +53,8 @@ def write_parquet(target: Path, records: Iterable[Record], form: FormName, read_
 
 class _Groups:
     def __init__(self, target: Path, form: FormName, first: Record) -> None:
-        self.columns: dict[str, Column] = columns_of(form, first)
-        self.schema = schema_of(self.columns)
+        self.columns: dict[str, Column] = choose_columns(form, first)
+        self.schema = build_arrow_schema(self.columns)
         # Fixed, whatever pyarrow's defaults become.
         self.writer = pq.ParquetWriter(
             target, self.schema, version="2.6", compression="zstd", compression_level=3, use_dictionary=False
@@ -73,6 +73,8 @@ class _Groups:
 
     def flush(self) -> None:
         if self.rows:
-            self.writer.write_batch(batch_of(self.rows, self.columns, self.schema), row_group_size=len(self.rows))
+            self.writer.write_batch(
+                build_record_batch(self.rows, self.columns, self.schema), row_group_size=len(self.rows)
+            )
             self.written += len(self.rows)
             self.rows = []

@@ -16,17 +16,17 @@ from django.core.files.storage import default_storage
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
-from synthesis.formats.sft import Shape, loading
+from synthesis.formats.sft import Shape, build_loading_config
 from training.dataset import Manifest, SideName, SplitSide
 from training.dataset.files import LINE_BYTES, MANIFEST, SIDES
-from webapp.datasets.export.card import CARD, ExportedFile, card
-from webapp.datasets.export.converters import LeftOutRow, Record, records
-from webapp.datasets.export.package import package_of, write_wheel
-from webapp.datasets.export.record_forms import FormatName, FormName, require_fit, snippet
+from webapp.datasets.export.card import CARD, ExportedFile, build_dataset_card
+from webapp.datasets.export.converters import LeftOutRow, Record, convert_rows
+from webapp.datasets.export.package import get_package_id, write_wheel
+from webapp.datasets.export.record_forms import FormatName, FormName, format_loading_snippet, require_fit
 from webapp.datasets.models import Dataset
-from webapp.datasets.storage import NEAR_FILE, PIECE, manifest_of, open_file
+from webapp.datasets.storage import NEAR_FILE, PIECE, get_manifest, open_file
 from webapp.errors import Conflict
-from webapp.trajectories.export.archive import packed_entry
+from webapp.trajectories.export.archive import make_zip_entry
 
 Seen = Callable[[int], None]
 MOST_NAMED = 1_000
@@ -36,7 +36,7 @@ PACKED = (".parquet", ".whl")
 
 
 class WrittenExport(Frozen):
-    """What was written. `sha256` is the manifest's, which has the hash of every other file."""
+    """The files that were written. `sha256` is the manifest's, which has the hash of every other file."""
 
     files: tuple[ExportedFile, ...]
     sha256: str
@@ -51,7 +51,7 @@ class WrittenExport(Frozen):
 def write_files(
     dataset: Dataset, form: FormName, file_format: FormatName, folder: Path, seen: Seen = lambda rows: None
 ) -> WrittenExport:
-    """Write an export into an empty folder. `seen` is told how many rows were read; it may raise to stop.
+    """Write an export into an empty folder. `seen` is called with how many rows were read; it may raise to stop.
 
     Raises InputError: the form does not suit the dataset; Conflict: it is not ready, or its files are gone;
     FormatError: its files are not what was frozen.
@@ -60,32 +60,39 @@ def write_files(
     manifest = require_executed(dataset)
     reader = _Reader(dataset, seen)
     if form == "verifiers":
-        files = [_told(write_wheel(dataset, manifest, reader.parsed, folder), manifest.train.rows + manifest.test.rows)]
+        files = [
+            _describe_file(
+                write_wheel(dataset, manifest, reader.read_records, folder), manifest.train.rows + manifest.test.rows
+            )
+        ]
     else:
-        here = [side for side in SIDES if getattr(manifest, side).rows]
-        sides = [_side(reader, side, form, file_format, folder) for side in here]
+        filled_sides = [side for side in SIDES if getattr(manifest, side).rows]
+        sides = [_write_side(reader, side, form, file_format, folder) for side in filled_sides]
         files = [file for file in sides if file is not None]
         if not files:
             first = reader.left_out[0]
             reason = f"none of them fits this form; the first, line {first['line']}: {first['reason']}"
             raise FormatError("rows", f"{reason}. Choose the form TRL")
     unfit = sum(reader.left_out_rows.values())
-    loaded = snippet(form, dataset.kind, file_format, package_of(dataset))
-    (folder / CARD).write_text(card(manifest, dataset.source, form, loaded, files, unfit), encoding="utf-8")
+    loaded = format_loading_snippet(form, dataset.kind, file_format, get_package_id(dataset))
+    (folder / CARD).write_text(
+        build_dataset_card(manifest, dataset.source, form, loaded, files, unfit), encoding="utf-8"
+    )
     if default_storage.exists(f"{dataset.stored}/{NEAR_FILE}"):
         near = default_storage.open(f"{dataset.stored}/{NEAR_FILE}", "rb")
         with near as source, (folder / NEAR_FILE).open("wb") as target:
             shutil.copyfileobj(source, target)
-        files.append(_told(folder / NEAR_FILE, 0))
-    files.append(_told(folder / CARD, 0))
-    told = _manifest(dataset, manifest, form, file_format, files, reader.left_out)
-    (folder / MANIFEST).write_text(told, encoding="utf-8")
-    return WrittenExport(files=tuple(files), sha256=hashlib.sha256(told.encode()).hexdigest(), left_out=unfit)
+        files.append(_describe_file(folder / NEAR_FILE, 0))
+    files.append(_describe_file(folder / CARD, 0))
+    manifest_text = _format_manifest(dataset, manifest, form, file_format, files, reader.left_out)
+    (folder / MANIFEST).write_text(manifest_text, encoding="utf-8")
+    return WrittenExport(files=tuple(files), sha256=hashlib.sha256(manifest_text.encode()).hexdigest(), left_out=unfit)
 
 
 def require_executed(dataset: Dataset) -> Manifest:
-    """Its manifest. Raises Conflict: it is not ready, or its rows were chosen here and never executed again."""
-    manifest = manifest_of(dataset)
+    """Return the manifest. Raises Conflict: the dataset is not ready, or its rows were chosen here and never
+    executed again."""
+    manifest = get_manifest(dataset)
     if dataset.source == "selection" and (manifest.report is None or manifest.report.executed is None):
         raise Conflict(
             f"The dataset {dataset.public_id} was frozen before rows were executed again. Freeze its selection again "
@@ -94,11 +101,11 @@ def require_executed(dataset: Dataset) -> Manifest:
     return manifest
 
 
-def pack(folder: Path, target: Path, check: Callable[[], None] = lambda: None) -> None:
-    """The folder's files as one archive; the same files give the same bytes. `check` may raise to stop."""
+def pack_folder(folder: Path, target: Path, check: Callable[[], None] = lambda: None) -> None:
+    """Pack the folder's files as one archive; the same files give the same bytes. `check` may raise to stop."""
     with zipfile.ZipFile(target, "w") as archive:
         for path in sorted(folder.iterdir()):
-            entry = packed_entry(path.name, plain=path.suffix in PACKED)
+            entry = make_zip_entry(path.name, plain=path.suffix in PACKED)
             with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as packed:
                 while piece := source.read(PIECE):
                     check()
@@ -115,8 +122,8 @@ class _Reader:
         self.left_out_rows: Counter[str] = Counter()
 
     def lines(self, side: SideName) -> Iterator[bytes]:
-        """Raises FormatError at the end: the file is not the one that was frozen."""
-        expected: SplitSide = getattr(manifest_of(self.dataset), side)
+        """Yield the lines of a side. Raises FormatError at the end: the file is not the one that was frozen."""
+        expected: SplitSide = getattr(get_manifest(self.dataset), side)
         digest = hashlib.sha256()
         with open_file(self.dataset, f"{side}.jsonl") as file:
             for line in iter(lambda: file.readline(LINE_BYTES + 1), b""):
@@ -136,7 +143,7 @@ class _Reader:
         if len(self.left_out) < MOST_NAMED:
             self.left_out.append({"file": f"{side}.jsonl", **row.model_dump()})
 
-    def parsed(self, side: SideName) -> Iterator[Record]:
+    def read_records(self, side: SideName) -> Iterator[Record]:
         for number, line in enumerate(self.lines(side), 1):
             try:
                 yield json.loads(line)
@@ -144,7 +151,7 @@ class _Reader:
                 raise FormatError(f"{side}.jsonl line {number}", "is damaged: it is no JSON") from error
 
 
-def _side(
+def _write_side(
     reader: _Reader, side: SideName, form: FormName, file_format: FormatName, folder: Path
 ) -> ExportedFile | None:  # fmt: skip
     # Arrow takes time and memory to load, and a server that shows pages needs none of it.
@@ -152,36 +159,38 @@ def _side(
 
     target = folder / f"{side}.{file_format}"
     if form == "trl" and file_format == "jsonl":
-        return _copied(reader, side, target)
+        return _copy_side(reader, side, target)
     stored_here = reader.dataset.source == "selection"
-    made = records(reader.parsed(side), form, stored_here=stored_here, leave_out=partial(reader.leave_out, side))
+    converted = convert_rows(
+        reader.read_records(side), form, stored_here=stored_here, leave_out=partial(reader.leave_out, side)
+    )
     if file_format == "jsonl":
-        rows = file_writers.write_jsonl(target, made)
+        rows = file_writers.write_jsonl(target, converted)
     else:
-        rows = file_writers.write_parquet(target, made, form, lambda: reader.bytes)
+        rows = file_writers.write_parquet(target, converted, form, lambda: reader.bytes)
     if not rows:  # each of them was left out
         target.unlink(missing_ok=True)
         return None
-    return _told(target, rows)
+    return _describe_file(target, rows)
 
 
-def _copied(reader: _Reader, side: SideName, target: Path) -> ExportedFile:
-    """Frozen rows are TRL's already."""
+def _copy_side(reader: _Reader, side: SideName, target: Path) -> ExportedFile:
+    """Copy the frozen rows, which already have TRL's form."""
     rows = 0
     with target.open("wb") as file:
         for line in reader.lines(side):
             file.write(line)
             rows += 1
-    return _told(target, rows)
+    return _describe_file(target, rows)
 
 
-def _told(path: Path, rows: int) -> ExportedFile:
+def _describe_file(path: Path, rows: int) -> ExportedFile:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return ExportedFile(path=path.name, rows=rows, bytes=path.stat().st_size, sha256=digest)
 
 
-def _manifest(
+def _format_manifest(
     dataset: Dataset,
     manifest: Manifest,
     form: FormName,
@@ -189,7 +198,7 @@ def _manifest(
     files: list[ExportedFile],
     left_out: list[dict[str, Any]],
 ) -> str:
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "kind": "envarium-dataset-export",
         "version": 1,
         "name": manifest.name,
@@ -206,9 +215,11 @@ def _manifest(
         **({"rows_left_out": left_out} if left_out else {}),
     }
     if form == "sharegpt" and file_format == "jsonl":
-        told["llamafactory"] = loading(Shape(format="sharegpt", mask_history=_by_turn(dataset)), f"train.{file_format}")
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+        body["llamafactory"] = build_loading_config(
+            Shape(format="sharegpt", mask_history=_is_by_turn(dataset)), f"train.{file_format}"
+        )
+    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
 
 
-def _by_turn(dataset: Dataset) -> bool:
+def _is_by_turn(dataset: Dataset) -> bool:
     return bool(dataset.selection.get("mask_history"))

@@ -9,21 +9,21 @@ from typing import Any
 from django.conf import settings
 
 from synthesis.errors import FormatError
-from synthesis.portable.package import PackageName, package_id, write_package
-from synthesis.portable.sources import sources_hash
+from synthesis.portable.package import PackageName, build_package_id, write_package
+from synthesis.portable.sources import hash_sources
 from synthesis.portable.task_file import PortableTask
 from training.dataset import Manifest, SideName, TaskRow
 from training.dataset.files import SIDES
-from webapp.datasets.export.record_forms import evaluated
+from webapp.datasets.export.record_forms import format_evaluation_command
 from webapp.datasets.models import Dataset
 from webapp.templatetags.show import plain
 
 Parsed = Callable[[SideName], Iterator[dict[str, Any]]]
 
 
-def package_of(dataset: Dataset) -> str:
-    """What its package is called, for pip and for `verifiers`."""
-    return package_id(dataset.name, dataset.public_id)
+def get_package_id(dataset: Dataset) -> str:
+    """Return the name of the dataset's package, for pip and for `verifiers`."""
+    return build_package_id(dataset.name, dataset.public_id)
 
 
 def write_wheel(dataset: Dataset, manifest: Manifest, parsed: Parsed, folder: Path) -> Path:
@@ -32,36 +32,36 @@ def write_wheel(dataset: Dataset, manifest: Manifest, parsed: Parsed, folder: Pa
     Its version names content and sources: with the same ones it has the same bytes. Raises FormatError: a row is no
     task.
     """
-    named = PackageName(
-        id=package_of(dataset),
-        version=f"1.0+{manifest.sha256[:8]}.{sources_hash()[:8]}",
+    package = PackageName(
+        id=get_package_id(dataset),
+        version=f"1.0+{manifest.sha256[:8]}.{hash_sources()[:8]}",
         summary=f"{plain(manifest.name)}: {plain(manifest.sentence)}"[:200],
     )
-    asked = Asked()
+    roles = Asked()
     sides: dict[str, Iterator[PortableTask]] = {
-        side: asked.noted(_tasks(parsed(side))) for side in SIDES if getattr(manifest, side).rows
+        side: roles.note_rows(_parse_tasks(parsed(side))) for side in SIDES if getattr(manifest, side).rows
     }
     licence = (settings.BASE_DIR / "LICENSE").read_text(encoding="utf-8")
-    return write_package(folder, named, sides, lambda: _readme(named, manifest, asked), licence)
+    return write_package(folder, package, sides, lambda: _format_readme(package, manifest, roles), licence)
 
 
 class Asked:
-    """Which roles beside the agent the tasks ask for."""
+    """Roles beside the agent that the tasks need."""
 
     def __init__(self) -> None:
         self.user = self.judge = False
 
-    def noted(self, rows: Iterable[PortableTask]) -> Iterator[PortableTask]:
+    def note_rows(self, rows: Iterable[PortableTask]) -> Iterator[PortableTask]:
         for row in rows:
             self.user = self.user or row.setting == "conversation"
             self.judge = self.judge or row.task.asks_judge
             yield row
 
 
-def _tasks(rows: Iterable[dict[str, Any]]) -> Iterator[PortableTask]:
-    for number, told in enumerate(rows, 1):
+def _parse_tasks(rows: Iterable[dict[str, Any]]) -> Iterator[PortableTask]:
+    for number, record in enumerate(rows, 1):
         try:
-            row = TaskRow.model_validate(told)
+            row = TaskRow.model_validate(record)
         except ValueError as error:
             raise FormatError(f"row {number}", f"is no task: {str(error)[:300]}") from error
         yield PortableTask(
@@ -69,7 +69,7 @@ def _tasks(rows: Iterable[dict[str, Any]]) -> Iterator[PortableTask]:
         )
 
 
-def _readme(named: PackageName, manifest: Manifest, asked: Asked) -> str:
+def _format_readme(named: PackageName, manifest: Manifest, asked: Asked) -> str:
     licence = manifest.report.licence if manifest.report is not None else ""
     parts = [
         f"# {named.id}",
@@ -77,7 +77,7 @@ def _readme(named: PackageName, manifest: Manifest, asked: Asked) -> str:
         f"{manifest.train.rows:,} tasks to learn from, {manifest.test.rows:,} held out (`--env.taskset.side test`). "
         f"Licence of the tasks: {' '.join(plain(licence).split()) or 'not stated'}. The sources are under MIT.",
         "```sh",
-        evaluated(named.id),
+        format_evaluation_command(named.id),
         "```",
         "The package brings harness, sandbox and checks: tools run in processes that are locked in (best on Linux), a "
         "reward is the verdict of the checks on the state in the end, and what the infrastructure spoilt is an error "

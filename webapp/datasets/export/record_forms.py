@@ -1,4 +1,4 @@
-"""Forms in which a dataset leaves: what each is for, which datasets it suits, how its files are loaded."""
+"""Forms in which a dataset is exported: the purpose of each, the datasets it suits, and how its files are loaded."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ROWS: tuple[FormatName, ...] = ("jsonl", "parquet")
 
 @dataclass(frozen=True)
 class RecordForm:
-    """A form of records. `holds` says what a record is of a dataset of each kind that it suits; the first of `formats`
-    is taken where none is named."""
+    """A form of records. `holds` describes a record of a dataset, by the kinds that the form suits; the first of
+    `formats` is the default."""
 
     label: str
     holds: dict[str, str]
@@ -61,23 +61,26 @@ FORMS: dict[FormName, RecordForm] = {
 
 
 def require_fit(form: str, kind: str) -> RecordForm:
-    """The form of this name. Raises InputError: there is none, or it does not suit datasets of this kind."""
-    chosen = next((about for name, about in FORMS.items() if name == form), None)
-    if chosen is None:
+    """Return the form of this name. Raises InputError: there is none, or it does not suit datasets of this kind."""
+    chosen_form = next((about for name, about in FORMS.items() if name == form), None)
+    if chosen_form is None:
         raise InputError(f"form: there is no form {form[:40]!r}; choose one of {', '.join(FORMS)}.")
-    if not chosen.suits(kind):
+    if not chosen_form.suits(kind):
         fit = ", ".join(name for name, about in FORMS.items() if about.suits(kind))
-        raise InputError(f"form: {chosen.label} does not suit a dataset of {kind}: {chosen.why_not}. Choose {fit}.")
-    return chosen
+        raise InputError(
+            f"form: {chosen_form.label} does not suit a dataset of {kind}: {chosen_form.why_not}. Choose {fit}."
+        )
+    return chosen_form
 
 
 def require_format(name: str, form: RecordForm) -> FormatName:
-    """The format of this name, or the form's own for an empty one. Raises InputError: the form has no such format."""
+    """Return the format of this name, or the form's own for an empty one. Raises InputError: the form has no such
+    format."""
     if not name:
         return form.formats[0]
-    for known in form.formats:
-        if known == name:
-            return known
+    for format_name in form.formats:
+        if format_name == name:
+            return format_name
     raise InputError(f"format: {form.label} has no format {name[:40]!r}; choose {' or '.join(form.formats)}.")
 
 
@@ -93,15 +96,15 @@ LOADED: dict[tuple[str, str], str] = {
 }
 
 
-def evaluated(package: str) -> str:
-    """The line of a shell that evaluates a model on an installed package."""
+def format_evaluation_command(package: str) -> str:
+    """Return the shell command that evaluates a model on an installed package."""
     return f"vf-eval {package} -m MODEL --client.base-url http://127.0.0.1:8000/v1 --client.api-key-var KEY --no-push"
 
 
-def snippet(form: str, kind: str, file_format: str, package: str = "taskset") -> str:
-    """Lines of Python that load the unpacked files; of a package those of a shell."""
+def format_loading_snippet(form: str, kind: str, file_format: str, package: str = "taskset") -> str:
+    """Return lines of Python that load the unpacked files; for a package, shell commands."""
     if file_format == "wheel":
-        return f"pip install ./{package.replace('-', '_')}-*.whl\n{evaluated(package)}"
+        return f"pip install ./{package.replace('-', '_')}-*.whl\n{format_evaluation_command(package)}"
     imports = ["from datasets import load_dataset"]
     imports = [*(["import json", ""] if "json.loads" in LOADED.get((form, kind), "") else []), *imports]
     if file_format == "parquet":

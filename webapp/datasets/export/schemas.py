@@ -9,6 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from webapp.datasets.export.record_forms import FormatName, FormName
+from webapp.datasets.models import DatasetExport
 from webapp.rest.types import BodyIn
 
 
@@ -42,11 +43,18 @@ class DatasetExportOut(Schema):
     ]
     error: str
     rows: int
+    left_out: Annotated[
+        int, Field(description="Rows that do not fit the form and stayed out; manifest.json in the archive names them.")
+    ]
     bytes: Annotated[int, Field(description="Of the archive.")]
     sha256: Annotated[str, Field(description="Of manifest.json in the archive, which has the hashes of its files.")]
     files: list[ExportedFileOut]
     job: Annotated[int | None, Field(description="The background job that makes it.", validation_alias="job_id")]
     created_at: datetime
+
+    @staticmethod
+    def resolve_left_out(row: DatasetExport) -> int:
+        return (row.job.result or {}).get("left_out", 0) if row.job else 0
 
 
 class DatasetExportList(Schema):

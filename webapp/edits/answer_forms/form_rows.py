@@ -1,7 +1,7 @@
-"""The answer form of a draft as rows of inputs: read from what was typed, rearranged, and turned into a form.
+"""Answer form of a draft as rows of inputs: read from what was typed, rearranged, and turned into a form.
 
-A row is a field of the form, or of a list or record in it; its `level` says how deep. What belongs to another type than
-the row has is left out, so that a type can be tried and taken back.
+A row is a field of the form, or of a list or record in it; its `level` is its depth. Values of another type than the
+row's are left out, so that a person can try a type and return.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from synthesis.contracts import AnswerField, AnswerType
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.answer_form import MOST_DEPTH, MOST_FIELDS, read_expected, read_form
 from webapp.query_params import Params
-from webapp.scenarios.playground.argument_form import read_typed
+from webapp.scenarios.playground.argument_form import parse_typed_json
 
 TYPES: tuple[str, ...] = get_args(AnswerType)
 TYPE_WORDS = {
@@ -43,7 +43,7 @@ ACTS = ("form_add", "form_inside", "form_out", "form_up", "form_down", "form_red
 
 @dataclass
 class FieldRow:
-    """One field as it was typed. `expected` is only asked at level 0; `is_left_out` expects that nothing is given."""
+    """One field as it was typed. `expected` exists only at level 0; `is_left_out` expects that no value is given."""
 
     key: int
     level: int = 0
@@ -77,22 +77,22 @@ class FieldRow:
 
     @property
     def is_long(self) -> bool:
-        """Whether its expected value needs more than a line."""
+        """True if its expected value needs more than a line."""
         return self.type == "text" and ("\n" in self.expected or len(self.expected) > 80)
 
     @property
     def value_choices(self) -> list[tuple[str, str]]:
-        """What its expected value may be, of a type that has choices; one that is no choice any more stays shown."""
+        """The possible expected values of a type that has choices, with a value that is no longer a choice."""
         if self.type == "boolean":
             return [("true", "yes"), ("false", "no")]
-        known = self.choice_lines
-        if self.expected and self.expected not in known:
-            known = [*known, self.expected]
-        return [(line, line) for line in known]
+        shown_choices = self.choice_lines
+        if self.expected and self.expected not in shown_choices:
+            shown_choices = [*shown_choices, self.expected]
+        return [(line, line) for line in shown_choices]
 
     @property
     def input_type(self) -> str:
-        """The type of the input in which its expected value is typed."""
+        """The type of the input for its expected value."""
         return self.type if self.type in ("date", "time") else "text"
 
     @property
@@ -105,7 +105,7 @@ class FieldRow:
 
 
 class WrongForm(InputError):
-    """The form that was typed is none; its rows say which fields are wrong."""
+    """An invalid typed form; its rows hold the errors of their fields."""
 
     def __init__(self, rows: list[FieldRow]) -> None:
         self.rows = rows
@@ -114,15 +114,15 @@ class WrongForm(InputError):
 
 
 def list_rows(form: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]) -> list[FieldRow]:
-    """Return the rows of a form as a draft's body spells it."""
+    """Return the rows of a form as a draft's body holds it."""
     rows: list[FieldRow] = []
-    for one in form:
-        _add_rows(rows, AnswerField.model_validate(one), 0, is_item=False)
-        own = next(row for row in reversed(rows) if row.level == 0)
-        if own.name in expected:
-            value = expected[own.name]
-            own.is_left_out = value is None
-            own.expected = "" if value is None else _spell(value)
+    for spelled_field in form:
+        _add_rows(rows, AnswerField.model_validate(spelled_field), 0, is_item=False)
+        own_row = next(row for row in reversed(rows) if row.level == 0)
+        if own_row.name in expected:
+            value = expected[own_row.name]
+            own_row.is_left_out = value is None
+            own_row.expected = "" if value is None else _format_value(value)
     return rows
 
 
@@ -140,7 +140,7 @@ def _add_rows(rows: list[FieldRow], one: AnswerField, level: int, *, is_item: bo
         _add_rows(rows, inner, level + 1, is_item=False)
 
 
-def _spell(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, indent=1 if isinstance(value, list | dict) else None)
@@ -154,47 +154,47 @@ def read_rows(post: QueryDict) -> list[FieldRow]:
             continue
         at = f"form-{int(text)}-"
 
-        def typed(part: str, most: int = LONG_CHARS, at: str = at) -> str:
+        def read_text(part: str, most: int = LONG_CHARS, at: str = at) -> str:
             return params.text(at + part, most).replace("\r\n", "\n")
 
-        kind = typed("type", 20)
+        kind = read_text("type", 20)
         rows.append(
             FieldRow(
-                key=int(text), level=min(params.number(f"{at}level") or 0, MOST_DEPTH), name=typed("name").strip(),
-                type=kind if kind in TYPES else "text", description=typed("description").strip(),
-                unit=typed("unit").strip(), tolerance=typed("tolerance").strip(), choices=typed("choices"),
+                key=int(text), level=min(params.number(f"{at}level") or 0, MOST_DEPTH), name=read_text("name").strip(),
+                type=kind if kind in TYPES else "text", description=read_text("description").strip(),
+                unit=read_text("unit").strip(), tolerance=read_text("tolerance").strip(), choices=read_text("choices"),
                 ordered=params.flag(f"{at}ordered"), required=not params.flag(f"{at}optional"),
-                expected=typed("expected", VALUE_CHARS + 1), is_left_out=params.flag(f"{at}left_out"),
+                expected=read_text("expected", VALUE_CHARS + 1), is_left_out=params.flag(f"{at}left_out"),
             )
         )  # fmt: skip
     return complete_rows(rows)
 
 
 def complete_rows(rows: list[FieldRow]) -> list[FieldRow]:
-    """Give each list the row of its items and each record a first field, and drop rows that stand in neither."""
-    kept: list[FieldRow] = []
+    """Add the row of the items to each list and a first field to each record, and drop rows that are in neither."""
+    kept_rows: list[FieldRow] = []
     free = max((row.key for row in rows), default=-1) + 1
     for row in rows:
-        parent = next((other for other in reversed(kept) if other.level < row.level), None)
+        parent = next((other for other in reversed(kept_rows) if other.level < row.level), None)
         if row.level and (parent is None or parent.level != row.level - 1 or parent.type not in ("list", "record")):
             continue
         row.is_item = parent is not None and row.level > 0 and parent.type == "list"
-        if row.is_item and kept[-1] is not parent:
-            continue  # a list says once what its items are
-        kept.append(row)
-    found: list[FieldRow] = []
-    for number, row in enumerate(kept):
-        found.append(row)
-        inside = number + 1 < len(kept) and kept[number + 1].level > row.level
+        if row.is_item and kept_rows[-1] is not parent:
+            continue  # a list has one row for its items
+        kept_rows.append(row)
+    completed: list[FieldRow] = []
+    for number, row in enumerate(kept_rows):
+        completed.append(row)
+        inside = number + 1 < len(kept_rows) and kept_rows[number + 1].level > row.level
         if row.type in ("list", "record") and not inside and row.level + 1 < MOST_DEPTH:
             is_item = row.type == "list"
-            found.append(FieldRow(key=free, level=row.level + 1, name="item" if is_item else "", is_item=is_item))
+            completed.append(FieldRow(key=free, level=row.level + 1, name="item" if is_item else "", is_item=is_item))
             free += 1
-    return found
+    return completed
 
 
 def rearrange_rows(rows: list[FieldRow], act: str) -> list[FieldRow]:
-    """Return the rows after an act such as `form_add` or `form_up:3`; an unknown one changes nothing."""
+    """Return the rows after an action such as `form_add` or `form_up:3`; an unknown action changes nothing."""
     name, _, text = act.partition(":")
     free = max((row.key for row in rows), default=-1) + 1
     if name == "form_add":
@@ -202,7 +202,7 @@ def rearrange_rows(rows: list[FieldRow], act: str) -> list[FieldRow]:
     at = next((number for number, row in enumerate(rows) if text.isdecimal() and row.key == int(text)), None)
     if at is None:
         return rows
-    row, end = rows[at], _end_of(rows, at)
+    row, end = rows[at], _find_block_end(rows, at)
     block = rows[at:end]
     if name == "form_inside":
         return complete_rows([*rows[:end], FieldRow(key=free, level=row.level + 1, is_new=True), *rows[end:]])
@@ -213,19 +213,19 @@ def rearrange_rows(rows: list[FieldRow], act: str) -> list[FieldRow]:
         if before is not None and rows[before].level == row.level:
             return [*rows[:before], *block, *rows[before:at], *rows[end:]]
     if name == "form_down" and end < len(rows) and rows[end].level == row.level:
-        after = _end_of(rows, end)
+        after = _find_block_end(rows, end)
         return [*rows[:at], *rows[end:after], *block, *rows[after:]]
     return rows
 
 
-def _end_of(rows: Sequence[FieldRow], at: int) -> int:
-    """Return where the rows that stand inside the one at `at` end."""
+def _find_block_end(rows: Sequence[FieldRow], at: int) -> int:
+    """Return the end of the rows inside the one at `at`."""
     deeper = (number for number in range(at + 1, len(rows)) if rows[number].level <= rows[at].level)
     return next(deeper, len(rows))
 
 
 def build_form(rows: list[FieldRow]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return (form, expected values) as a draft's body spells them. Raises WrongForm: its rows say what is wrong."""
+    """Return (form, expected values) as a draft's body holds them. Raises WrongForm with the errors in its rows."""
     for row in rows:
         row.errors = {}
     form: list[dict[str, Any]] = []
@@ -233,21 +233,21 @@ def build_form(rows: list[FieldRow]) -> tuple[list[dict[str, Any]], dict[str, An
     names: set[str] = set()
     starts = [number for number, row in enumerate(rows) if row.level == 0]
     for at in starts:
-        row, block = rows[at], rows[at : _end_of(rows, at)]
+        row, block = rows[at], rows[at : _find_block_end(rows, at)]
         if row.name in names:
             row.errors["name"] = "another field has this name."
         names.add(row.name)
         places: dict[str, FieldRow] = {}
-        raw = _spell_field(block, "form.answer_form[0]", places)
+        raw = _serialize_field(block, "form.answer_form[0]", places)
         try:
-            [one] = read_form({"answer_form": [raw]}, "form")
+            [answer_field] = read_form({"answer_form": [raw]}, "form")
         except FormatError as error:
-            _tell_error(error, places, row)
+            _attach_error(error, places, row)
             continue
         if any(inner.errors for inner in block):
             continue
-        form.append(one.model_dump(mode="json", exclude_defaults=True))
-        _read_expected(row, one, expected)
+        form.append(answer_field.model_dump(mode="json", exclude_defaults=True))
+        _read_expected(row, answer_field, expected)
     if len(rows) > MOST_ROWS:
         raise InputError(f"The answer form has more than {MOST_ROWS} rows, too many to be typed; send it to the API.")
     if len(starts) > MOST_FIELDS:
@@ -257,7 +257,7 @@ def build_form(rows: list[FieldRow]) -> tuple[list[dict[str, Any]], dict[str, An
     return form, expected
 
 
-def _spell_field(block: Sequence[FieldRow], place: str, places: dict[str, FieldRow]) -> dict[str, Any]:
+def _serialize_field(block: Sequence[FieldRow], place: str, places: dict[str, FieldRow]) -> dict[str, Any]:
     row = block[0]
     places[place] = row
     raw: dict[str, Any] = {"name": row.name, "type": row.type, "description": row.description, "required": row.required}
@@ -270,11 +270,11 @@ def _spell_field(block: Sequence[FieldRow], place: str, places: dict[str, FieldR
     if row.type == "list":
         raw["ordered"] = row.ordered
     inner = [n for n in range(1, len(block)) if block[n].level == row.level + 1]
-    parts = [block[n : _end_of(block, n)] for n in inner]
+    parts = [block[n : _find_block_end(block, n)] for n in inner]
     if row.type == "list" and parts:
-        raw["items"] = _spell_field(parts[0], f"{place}.items", places)
+        raw["items"] = _serialize_field(parts[0], f"{place}.items", places)
     if row.type == "record":
-        raw["fields"] = [_spell_field(part, f"{place}.fields.{n}", places) for n, part in enumerate(parts)]
+        raw["fields"] = [_serialize_field(part, f"{place}.fields.{n}", places) for n, part in enumerate(parts)]
     return raw
 
 
@@ -287,10 +287,10 @@ def _read_tolerance(row: FieldRow) -> float:
     return value
 
 
-def _tell_error(error: FormatError, places: Mapping[str, FieldRow], own: FieldRow) -> None:
-    """Give the row that an error is about its words."""
-    known = max((place for place in places if error.place.startswith(place)), key=len, default="")
-    row, part = places.get(known, own), error.place.removeprefix(known).strip(".").split(".")[0]
+def _attach_error(error: FormatError, places: Mapping[str, FieldRow], own: FieldRow) -> None:
+    """Set an error on the row that it is about."""
+    longest_place = max((place for place in places if error.place.startswith(place)), key=len, default="")
+    row, part = places.get(longest_place, own), error.place.removeprefix(longest_place).strip(".").split(".")[0]
     reason = error.reason
     if part == "name":
         reason = "small letters, digits and _, at most 50, beginning with a letter, such as total_paid."
@@ -320,11 +320,11 @@ def _read_expected(row: FieldRow, one: AnswerField, expected: dict[str, Any]) ->
 def _read_value(text: str, kind: str) -> Any:
     if kind in NUMBERS:
         try:
-            return read_typed(text)
+            return parse_typed_json(text)
         except FormatError:
             raise ValueError("write a number, such as 5.9") from None
     if kind == "boolean":
         return {"true": True, "false": False}.get(text.lower(), text)
     if kind in ("list", "record"):
-        return read_typed(text)
+        return parse_typed_json(text)
     return text

@@ -1,1 +1,1 @@
-"""What imports and batches stored beside human work, and its adoption."""
+"""Rows that imports and batches stored beside human work, and their adoption."""

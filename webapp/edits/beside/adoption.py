@@ -6,29 +6,29 @@ from typing import Any
 
 from django.db.models import F, QuerySet
 
-from webapp.accounts.row_log import acting
-from webapp.accounts.services import audit
+from webapp.accounts.row_log import set_actor
+from webapp.accounts.services import write_audit_entry
 from webapp.environments.models import Version
 from webapp.environments.services import choose_version
 from webapp.environments.totals import lock_environment
 from webapp.errors import Conflict, NotFound
-from webapp.review.carry_over import ask_anew
+from webapp.review.carry_over import reopen_task_items
 from webapp.review.verdicts import SETTLED
 from webapp.scenarios.human_work import has_human_work
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.revision_record import same_record
+from webapp.scenarios.revision_record import build_unchanged_record
 from webapp.scenarios.services import choose_revision
 
 
 def adopt_version(user: Any, pk: int) -> Version:
     """Make a version current as the person's choice, and with it the revisions on it of tasks without human work.
 
-    Raises NotFound; Conflict: it is current already.
+    Raises NotFound; Conflict if it is current already.
     """
     version = Version.objects.select_related("environment__current").filter(pk=pk).first()
     if version is None:
         raise NotFound("There is no such version.")
-    with acting(user, f"adopts version {version.number}"):
+    with set_actor(user, f"adopts version {version.number}"):
         lock_environment(version.environment_id)
         version.environment.refresh_from_db()
         before = version.environment.current
@@ -37,9 +37,9 @@ def adopt_version(user: Any, pk: int) -> Version:
         choose_version(version, user)
         followed = 0
         for revision in _following_revisions(version):
-            choose_revision(revision, same_record(revision))
+            choose_revision(revision, build_unchanged_record(revision))
             followed += 1
-        audit(
+        write_audit_entry(
             user, "version.adopt", version, environment=version.environment_id, number=version.number,
             before=before.number if before is not None else None, tasks=followed,
         )  # fmt: skip
@@ -47,7 +47,7 @@ def adopt_version(user: Any, pk: int) -> Version:
 
 
 def _following_revisions(version: Version) -> list[TaskRevision]:
-    """The newest revision on a version of each task that stands on another version and holds no human work."""
+    """Return the newest revision on a version of each task that is on another version and holds no human work."""
     tasks = Task.objects.filter(environment=version.environment_id, current__isnull=False)
     tasks = tasks.exclude(scenario__version=version).select_related("current")
     free = [task.pk for task in tasks if not has_human_work(task)]
@@ -60,22 +60,22 @@ def _following_revisions(version: Version) -> list[TaskRevision]:
 def adopt_revision(user: Any, pk: int) -> TaskRevision:
     """Make a revision of a task current as the person's choice. An approval of another revision is reopened.
 
-    Raises NotFound; Conflict: it is current already.
+    Raises NotFound; Conflict if it is current already.
     """
     rows = TaskRevision.objects.select_related("task__environment", "scenario__version", "scenario__initial")
     revision = rows.filter(pk=pk).first()
     if revision is None:
         raise NotFound("There is no such revision.")
-    with acting(user, f"adopts revision {revision.number}"):
+    with set_actor(user, f"adopts revision {revision.number}"):
         lock_environment(revision.task.environment_id)
         revision.task.refresh_from_db()
         before = revision.task.current
         if before is not None and before.pk == revision.pk:
             raise Conflict("This revision is current already.")
-        task = choose_revision(revision, same_record(revision), user)
+        task = choose_revision(revision, build_unchanged_record(revision), user)
         if task.review_state not in SETTLED:
-            ask_anew(task.pk)
-        audit(
+            reopen_task_items(task.pk)
+        write_audit_entry(
             user, "revision.adopt", task, revision=revision.number,
             before=before.number if before is not None else None,
         )  # fmt: skip
@@ -83,24 +83,24 @@ def adopt_revision(user: Any, pk: int) -> TaskRevision:
 
 
 def version_rows() -> QuerySet[Version]:
-    """Versions with their environments, and what is current of these."""
+    """Return versions with their environments and the current versions of these."""
     rows = Version.objects.select_related("environment__current", "environment__current_by")
     return rows.defer("record", "source", "environment__current__record", "environment__current__source")
 
 
 def revision_rows() -> QuerySet[TaskRevision]:
-    """Revisions with their tasks and versions, and what is current of these."""
+    """Return revisions with their tasks and versions, and the current revisions of these tasks."""
     rows = TaskRevision.objects.select_related(
         "task__current", "task__current_by", "task__environment", "scenario__version"
     )
     return rows.defer("record", "task__current__record", "scenario__version__record", "scenario__version__source")
 
 
-def find_versions(pks: list[int]) -> QuerySet[Version]:
-    """Those of some versions that are not current, with their environments."""
+def noncurrent_versions(pks: list[int]) -> QuerySet[Version]:
+    """Return those of the versions that are not current, with their environments."""
     return version_rows().filter(pk__in=pks).exclude(environment__current=F("pk")).order_by("pk")
 
 
-def find_revisions(pks: list[int]) -> QuerySet[TaskRevision]:
-    """Those of some revisions that are not current, with their tasks."""
+def noncurrent_revisions(pks: list[int]) -> QuerySet[TaskRevision]:
+    """Return those of the revisions that are not current, with their tasks."""
     return revision_rows().filter(pk__in=pks).exclude(task__current=F("pk")).order_by("pk")

@@ -1,4 +1,4 @@
-"""Views of what imports and batches stored beside human work, and the acts that adopt it."""
+"""Views of what imports and batches stored beside human work, and of its adoption."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.batches.models import Batch
 from webapp.edits.beside import adoption
-from webapp.edits.beside.origin import list_of_batch, list_of_import
+from webapp.edits.beside.origin import list_stored_by_batch, list_stored_by_import
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
-from webapp.query_params import LARGEST_ID, Params, whole_number
+from webapp.query_params import LARGEST_ID, Params, parse_whole_number
 
 SHOWN = 200
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def beside(request: HttpRequest) -> HttpResponse:
-    """What a batch (`?batch=`) or an import (`?job=`) stored beside human work, and is not current."""
+def list_stored_beside(request: HttpRequest) -> HttpResponse:
+    """Show what a batch (`?batch=`) or an import (`?job=`) stored beside human work and is not current."""
     params = Params(request.GET)
-    batch, job = (whole_number(params.text(name), 1, LARGEST_ID) for name in ("batch", "job"))
+    batch, job = (parse_whole_number(params.text(name), 1, LARGEST_ID) for name in ("batch", "job"))
     if batch is not None:
         row = get_object_or_404(Batch, pk=batch)
-        versions, revisions = list_of_batch(batch)
+        versions, revisions = list_stored_by_batch(batch)
         origin = {"name": "batch", "number": batch, "words": row.name, "url": reverse("batches:batch", args=[batch])}
     else:
-        found = get_object_or_404(Job, pk=job or 0)
-        versions, revisions = list_of_import(found)
-        url = reverse("jobs:detail", args=[found.pk])
-        origin = {"name": "job", "number": found.pk, "words": found.title, "url": url}
-    version_rows, revision_rows = adoption.find_versions(versions), adoption.find_revisions(revisions)
+        import_job = get_object_or_404(Job, pk=job or 0)
+        versions, revisions = list_stored_by_import(import_job)
+        url = reverse("jobs:detail", args=[import_job.pk])
+        origin = {"name": "job", "number": import_job.pk, "words": import_job.title, "url": url}
+    version_rows, revision_rows = adoption.noncurrent_versions(versions), adoption.noncurrent_revisions(revisions)
     context = {
         "origin": origin,
         "versions": version_rows[:SHOWN],
@@ -50,32 +50,32 @@ def beside(request: HttpRequest) -> HttpResponse:
     return render(request, "edits/beside.html", context)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
 def adopt_version(request: HttpRequest, pk: int) -> HttpResponse:
     """Make a version the current one of its environment."""
 
-    def act() -> str:
+    def adopt_and_describe() -> str:
         row = adoption.adopt_version(request.user, pk)
         return f"Version {row.number} of {row.environment.name} is current now."
 
-    return _adopted(request, act)
+    return _run_adoption(request, adopt_and_describe)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
 def adopt_revision(request: HttpRequest, pk: int) -> HttpResponse:
     """Make a revision the current one of its task."""
 
-    def act() -> str:
+    def adopt_and_describe() -> str:
         row = adoption.adopt_revision(request.user, pk)
         return f"Revision {row.number} of {row.task.title} is current now."
 
-    return _adopted(request, act)
+    return _run_adoption(request, adopt_and_describe)
 
 
-def _adopted(request: HttpRequest, act: Callable[[], str]) -> HttpResponse:
-    back = _place(request)
+def _run_adoption(request: HttpRequest, act: Callable[[], str]) -> HttpResponse:
+    back = _get_return_url(request)
     try:
         messages.success(request, act())
     except Conflict as error:
@@ -83,14 +83,14 @@ def _adopted(request: HttpRequest, act: Callable[[], str]) -> HttpResponse:
     return redirect(back)
 
 
-def _place(request: HttpRequest) -> str:
-    """The list or the task's page that the act was started from."""
+def _get_return_url(request: HttpRequest) -> str:
+    """Return the URL of the list or of the task's page from which the action was started."""
     params = Params(request.POST)
-    task = whole_number(params.text("task"), 1, LARGEST_ID)
+    task = parse_whole_number(params.text("task"), 1, LARGEST_ID)
     if task is not None:
         return reverse("scenarios:task", args=[task])
     for name in ("batch", "job"):
-        number = whole_number(params.text(name), 1, LARGEST_ID)
+        number = parse_whole_number(params.text(name), 1, LARGEST_ID)
         if number is not None:
             return f"{reverse('edits:beside')}?{name}={number}"
     return reverse("edits:list")

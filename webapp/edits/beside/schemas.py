@@ -1,4 +1,4 @@
-"""What stands beside human work, as the API shows and asks for it."""
+"""API schemas of what is stored beside human work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class BesideQuery(PageQuery):
 
 
 class VersionBesideOut(Schema):
-    """A version of an environment, and the one that is current."""
+    """A version of an environment, and the current one."""
 
     id: int
     number: int
@@ -52,7 +52,7 @@ class VersionBesideOut(Schema):
 
 
 class RevisionBesideOut(Schema):
-    """A revision of a task, and the one that is current."""
+    """A revision of a task, and the current one."""
 
     id: int
     number: int

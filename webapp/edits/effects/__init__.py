@@ -1,1 +1,1 @@
-"""What an edit does to a task (`task_effects.py`), its golden state and its stored attempts."""
+"""Effects of an edit on a task (`task_effects.py`), its golden state and its stored attempts."""

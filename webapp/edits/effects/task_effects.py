@@ -1,4 +1,4 @@
-"""What an edit does to one task: the audit its verifier would have, its stored attempts, and its approval."""
+"""Effects of an edit on one task: the audit of its verifier, its stored attempts, and its approval."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass, field, replace
 
 from synthesis.contracts import ChecksVerifier, RubricVerifier, Verifier
 from synthesis.errors import InputError, ProgramError, StateError
-from synthesis.formats.criteria import asks_judge
+from synthesis.formats.criteria import needs_fact_judge
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import decode_state
-from synthesis.verifiers.audit_report import TaskAudit, untried
+from synthesis.verifiers.audit_report import TaskAudit, build_untried_audit
 from synthesis.verifiers.call_sequences import Subject
-from synthesis.verifiers.frame import widen
-from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.verifiers.frame import widen_frame
+from synthesis.verifiers.reference_frame import build_reference_frame
 from synthesis.verifiers.rubric_audit import RubricSubject
 from webapp.edits.effects.golden_effects import prepare_golden, remakes_golden
 from webapp.edits.effects.run_effects import RunEffect
 from webapp.edits.models import Approval, EditKind
 from webapp.edits.proposals import ProposedTask
 from webapp.review.carry_over import is_decided
-from webapp.scenarios.audits.services import Case, NamedJudge, compute
-from webapp.scenarios.importer import look_at_start
+from webapp.scenarios.audits.services import Case, NamedJudge, compute_audit
+from webapp.scenarios.importer import evaluate_start
 from webapp.scenarios.models import Audit, AuditState
 from webapp.scenarios.services import Start
 from webapp.trajectories.reproduction import ReplaySetting
-from webapp.trajectories.services import setting_of
+from webapp.trajectories.services import build_replay_setting
 
 
 @dataclass
 class TaskEffect:
-    """A task as it would be, its start and audit, and what its executed attempts would earn."""
+    """A task after the edit, its start and audit, and the effects on its attempts."""
 
     proposed: ProposedTask
     start: Start
@@ -41,30 +41,30 @@ class TaskEffect:
     runs: list[RunEffect] = field(default_factory=list)
 
 
-def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, Start]:
-    """The task with the frame that its new reference spans, if the edit brings one, or the golden state that its
-    reference leaves, if that is another one now, and what holds at its start.
+def prepare_task(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, Start]:
+    """Return the task with its new frame or golden state, if the edit changes these, and the results at its start.
 
-    Of an earlier frame everything stays that a person or a judge allowed. Raises InfrastructureError.
+    The frame is the one that a new reference spans, with everything in the earlier frame that a person or a judge
+    allowed; the golden state is the one that the reference leaves. Raises InfrastructureError.
     """
     if proposed.new_frame and proposed.frame is not None:
         added = tuple(place for place in proposed.frame.allowances if place.source != "reference")
         try:
-            frame = widen(reference_frame(sandbox, subject_of(proposed)), added)
+            frame = widen_frame(build_reference_frame(sandbox, build_subject(proposed)), added)
         except (InputError, ProgramError, StateError):
             frame = proposed.frame
         raw = {**proposed.record.raw, "frame": frame.model_dump(mode="json", exclude_defaults=True)}
         verifier = proposed.record.verifier.model_copy(update={"frame": frame})
         record = proposed.record.model_copy(update={"verifier": verifier, "raw": raw})
         proposed = replace(proposed, frame=frame, record=record)
-    proposed, findings = prepare_golden(sandbox, proposed, subject_of(proposed))
+    proposed, findings = prepare_golden(sandbox, proposed, build_subject(proposed))
     spelled = proposed.record.model_copy(update={"initial_state": decode_state(proposed.initial)})
-    start = look_at_start(sandbox, spelled, proposed.program, proposed.initial)
+    start = evaluate_start(sandbox, spelled, proposed.program, proposed.initial)
     return proposed, replace(start, findings=[*start.findings, *findings])
 
 
-def subject_of(proposed: ProposedTask) -> Subject:
-    """What an audit needs of the task as it would be."""
+def build_subject(proposed: ProposedTask) -> Subject:
+    """Return what an audit needs of the task after the edit."""
     record = proposed.record
     kind = RubricSubject if isinstance(record.verifier, RubricVerifier) else Subject
     return kind(
@@ -78,34 +78,34 @@ def subject_of(proposed: ProposedTask) -> Subject:
     )
 
 
-def judge_for(proposed: ProposedTask, judge: NamedJudge | None) -> NamedJudge | None:
-    """The judge, where the verifier as it would be asks one."""
-    return judge if asks_judge(proposed.record.verifier.criteria) else None
+def select_judge(proposed: ProposedTask, judge: NamedJudge | None) -> NamedJudge | None:
+    """Return the judge if the verifier after the edit asks one."""
+    return judge if needs_fact_judge(proposed.record.verifier.criteria) else None
 
 
-def audit_of(
+def compute_task_audit(
     sandbox: Sandbox, proposed: ProposedTask, judge: NamedJudge | None, check_stop: Callable[[], None]
 ) -> TaskAudit:
-    """The audit of the task as it would be. Raises InfrastructureError."""
-    case = Case(proposed.revision, proposed.stored, "", judge_for(proposed, judge))
+    """Return the audit of the task after the edit. Raises InfrastructureError."""
+    case = Case(proposed.revision, proposed.stored, "", select_judge(proposed, judge))
     try:
-        return compute(sandbox, case, subject_of(proposed), check_stop, 1)
+        return compute_audit(sandbox, case, build_subject(proposed), check_stop, 1)
     except StateError as error:
-        return untried("start_fails", f"The program does not start: {error}")
+        return build_untried_audit("start_fails", f"The program does not start: {error}")
 
 
-def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting | None, ReplaySetting]:
-    """How attempts are executed as things are, and as they would be; no state of theirs is stored.
+def build_settings(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting | None, ReplaySetting]:
+    """Return the settings of attempts before and after the edit; none of their states is stored.
 
-    The checks of a superseded revision cannot be run: then what is stored says how things are.
+    The checks of a superseded revision cannot be run: then there is no setting before, and the stored results count.
     """
     revision = proposed.revision
-    before = None if revision.superseded else replace(setting_of(revision), keeps_states=False)
+    before = None if revision.superseded else replace(build_replay_setting(revision), keeps_states=False)
     record = proposed.record
     after = ReplaySetting(
         program=proposed.program,
         initial=proposed.initial,
-        verifier=_marked_verifier(record.verifier, start),
+        verifier=_add_marks(record.verifier, start),
         answer_form=record.answer_form,
         instruction=record.instruction,
         keeps_states=False,
@@ -113,16 +113,16 @@ def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting | N
     return before, after
 
 
-def _marked_verifier(verifier: Verifier, start: Start) -> Verifier:
-    """The verifier with what its checks are at the start, if all of them are known."""
+def _add_marks(verifier: Verifier, start: Start) -> Verifier:
+    """Return the verifier with the results of its checks at the start, if all of them are known."""
     marks = tuple(mark for mark in start.marks if mark)
     if not isinstance(verifier, ChecksVerifier) or len(marks) != len(verifier.checks):
         return verifier
     return verifier.model_copy(update={"marks": marks})
 
 
-def approval_of(kind: str, effect: TaskEffect) -> tuple[Approval, str]:
-    """What becomes of what people decided on the task, and why.
+def decide_approval(kind: str, effect: TaskEffect) -> tuple[Approval, str]:
+    """Return what becomes of the decision of people on the task, and why.
 
     It carries over only if instruction, checks, audit and the score of every stored attempt are unchanged.
     """
@@ -135,43 +135,46 @@ def approval_of(kind: str, effect: TaskEffect) -> tuple[Approval, str]:
         return Approval.REOPENS, "Its reference ends elsewhere, so its golden state is another one."
     if effect.audit is None:
         return Approval.REOPENS, f"It could not be audited: {effect.failure}"
-    changed = audit_change(effect)
+    changed = describe_audit_change(effect)
     if changed:
         return Approval.REOPENS, changed
     lost = [run.pk for run in effect.runs if not run.known]
     other = [run.pk for run in effect.runs if run.known and not run.same]
     if other:
-        return Approval.REOPENS, f"Attempt {other[0]} comes out otherwise{_more(other)}."
+        return Approval.REOPENS, f"Attempt {other[0]} comes out otherwise{_format_more(other)}."
     if lost:
-        return Approval.REOPENS, f"Attempt {lost[0]} could not be executed again{_more(lost)}."
+        return Approval.REOPENS, f"Attempt {lost[0]} could not be executed again{_format_more(lost)}."
     if len(effect.runs) < effect.stored:
-        left = effect.stored - len(effect.runs)
-        return Approval.REOPENS, f"{left:,} of its {effect.stored:,} attempts were not executed again: too many."
+        unexecuted_count = effect.stored - len(effect.runs)
+        return (
+            Approval.REOPENS,
+            f"{unexecuted_count:,} of its {effect.stored:,} attempts were not executed again: too many.",
+        )
     return Approval.CARRIES, "Instruction, checks, audit and every attempt's score stay the same."
 
 
-def _more(pks: Sequence[int]) -> str:
+def _format_more(pks: Sequence[int]) -> str:
     return f", and {len(pks) - 1:,} more" if len(pks) > 1 else ""
 
 
-def audit_change(effect: TaskEffect) -> str:
-    """What an audit finds that the task's audit did not, or the reverse; empty where both say the same."""
-    found, task = effect.audit, effect.proposed.task
-    known = Audit.objects.filter(pk=task.audit_id or 0).defer("probes").first()
-    if known is None or task.audit_state == AuditState.STALE:
-        return "" if found is None else "Its audit is not up to date, so nothing says that it stays the same."
-    if found is None:
+def describe_audit_change(effect: TaskEffect) -> str:
+    """Describe how the audit differs from the task's present one; empty if both agree."""
+    new_audit, task = effect.audit, effect.proposed.task
+    current_audit = Audit.objects.filter(pk=task.audit_id or 0).defer("probes").first()
+    if current_audit is None or task.audit_state == AuditState.STALE:
+        return "" if new_audit is None else "Its audit is not up to date, so nothing says that it stays the same."
+    if new_audit is None:
         return "It could not be audited."
-    if found.state != known.state:
-        return f"Its audit turns {found.state}."
-    before = sorted(known.faults.values_list("kind", "message"))
-    after = sorted((fault.kind, fault.message) for fault in found.faults)
-    earned = found.reference.reward if found.reference is not None else None
-    if earned != known.reference_reward or found.nothing.reward != known.do_nothing:
+    if new_audit.state != current_audit.state:
+        return f"Its audit turns {new_audit.state}."
+    before = sorted(current_audit.faults.values_list("kind", "message"))
+    after = sorted((fault.kind, fault.message) for fault in new_audit.faults)
+    earned = new_audit.reference.reward if new_audit.reference is not None else None
+    if earned != current_audit.reference_reward or new_audit.nothing.reward != current_audit.do_nothing:
         return "Its audit measures other rewards."
     if before != after:
         return "Its audit finds other faults."
-    counts = (len(found.counted), found.below) if found.reference is not None else (None, None)
-    if counts != (known.mutants, known.below):
+    counts = (len(new_audit.counted), new_audit.below) if new_audit.reference is not None else (None, None)
+    if counts != (current_audit.mutants, current_audit.below):
         return "Its audit judges other variants."
     return ""

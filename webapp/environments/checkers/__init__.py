@@ -1,1 +1,1 @@
-"""Worth of checkers: measured on seeded faults (`synthesis/seeded_faults/`), stored, shown by kind and model."""
+"""Quality of checkers: measured on seeded faults (`synthesis/seeded_faults/`), stored, shown by kind and model."""

@@ -1,4 +1,4 @@
-"""Pages of measures of checkers: all of them, newest first, and one with every verdict."""
+"""Pages of measures of checkers: the list, newest first, and one measure with every verdict."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.environments.models import CheckerMeasure
-from webapp.paging import keyset
+from webapp.paging import paginate_by_keyset
 
 A_PAGE = 50
 KIND_WORDS = {
@@ -27,16 +27,16 @@ KIND_WORDS = {
 }
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def listing(request: HttpRequest) -> HttpResponse:
+def list_measures(request: HttpRequest) -> HttpResponse:
     rows = CheckerMeasure.objects.defer("faults", "by_kind", "prompts")
-    return render(request, "environments/checkers.html", {"page": keyset(request, rows, "-id", A_PAGE)})
+    return render(request, "environments/checkers.html", {"page": paginate_by_keyset(request, rows, "-id", A_PAGE)})
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def measure(request: HttpRequest, pk: int) -> HttpResponse:
+def show_measure(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(CheckerMeasure, pk=pk)
     kinds = [(KIND_WORDS.get(kind, kind), count) for kind, count in row.by_kind.items()]
     faults: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""Writes on measures of checkers: one is made, and stored with every verdict it stands on."""
+"""Writes on measures of checkers: a measurement is run, and stored with every verdict that it counts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.llm.asker import Asker
 from synthesis.llm.cost import CostMeter
 from synthesis.llm.store import MemoryStore
-from synthesis.prompts import hashes, prompt
+from synthesis.prompts import get_prompt, map_prompt_hashes
 from synthesis.runtime import Sandbox
 from synthesis.scripted import ScriptedModel
-from synthesis.seeded_faults.faulty_calls import faulty_calls
+from synthesis.seeded_faults.faulty_calls import draw_faulty_calls
 from synthesis.seeded_faults.measure import measure_checker
 from synthesis.stages import Kit
-from webapp.endpoints.connections import chat_with
+from webapp.endpoints.connections import open_chat_model
 from webapp.endpoints.models import Endpoint, LLMRole
-from webapp.endpoints.queries import default_of, prices
+from webapp.endpoints.queries import find_default_model, load_prices
 from webapp.environments.models import CheckerMeasure
 
 SCRIPTED = "scripted"
@@ -32,52 +32,54 @@ OpenModel = AbstractAsyncContextManager[Any]
 
 
 @asynccontextmanager
-async def scripted_checker() -> AsyncIterator[ScriptedModel]:
+async def open_scripted_checker() -> AsyncIterator[ScriptedModel]:
     yield ScriptedModel()
 
 
-def checker_at(name: str, model: str = "") -> tuple[str, OpenModel]:
-    """(the name that calls are counted under, a model to open) of a registered endpoint: the model that is named, else
-    the one that plays the checker, else the endpoint's only one. Raises InputError."""
+def find_checker_model(name: str, model: str = "") -> tuple[str, OpenModel]:
+    """Return (the name that calls are counted under, a model to open) of a registered endpoint: the model that is
+    named, else the default checker, else the endpoint's only model. Raises InputError."""
     row = Endpoint.objects.filter(name=name).first()
     if row is None:
-        known = ", ".join(Endpoint.objects.order_by("name").values_list("name", flat=True)) or "none is registered"
-        raise InputError(f"There is no endpoint {name[:60]!r} ({known}).")
-    chosen = default_of(LLMRole.CHECKER)
-    played = chosen[1] if chosen is not None and chosen[0].pk == row.pk else ""
-    model = model or played or (row.model_names[0] if len(row.model_names) == 1 else "")
+        known_names = (
+            ", ".join(Endpoint.objects.order_by("name").values_list("name", flat=True)) or "none is registered"
+        )
+        raise InputError(f"There is no endpoint {name[:60]!r} ({known_names}).")
+    chosen = find_default_model(LLMRole.CHECKER)
+    checker_model = chosen[1] if chosen is not None and chosen[0].pk == row.pk else ""
+    model = model or checker_model or (row.model_names[0] if len(row.model_names) == 1 else "")
     if not model:
         raise InputError(f"{name} lists {len(row.model_names)} models. Name one with --model.")
-    return f"{row.name}/{model}", chat_with(row, model, "checker")
+    return f"{row.name}/{model}", open_chat_model(row, model, "checker")
 
 
-def measure(
+def create_measure(
     sandbox: Sandbox, model: OpenModel, name: str, count: int, seed: int, tell: Tell = lambda done, total, note: None
 ) -> CheckerMeasure:
-    """Measure a checker on so many seeded faults, and store it. Raises LLMError, SandboxUnavailable and SandboxLost."""
+    """Measure a checker on `count` seeded faults, and store it. Raises LLMError, SandboxUnavailable and SandboxLost."""
     began = time.monotonic()
     calls = []
-    for call in faulty_calls(sandbox, count, seed):
+    for call in draw_faulty_calls(sandbox, count, seed):
         calls.append(call)
         tell(len(calls), count, "faults are seeded")
-    meter = CostMeter(prices())
+    meter = CostMeter(load_prices())
 
-    async def judged() -> Any:
+    async def judge_calls() -> Any:
         with ThreadPoolExecutor(THREADS) as threads:
             async with model as checker:
                 asker = Asker({"checker": checker}, MemoryStore(), meter)
                 return await measure_checker(Kit(asker, sandbox, "checker", "checker", threads, seed=seed), calls)
 
-    found = asyncio.run(judged())
+    result = asyncio.run(judge_calls())
     used = meter.total
-    numbers = found.model_dump(mode="json", exclude={"faults", "by_kind"})
+    numbers = result.model_dump(mode="json", exclude={"faults", "by_kind"})
     return CheckerMeasure.objects.create(
-        model=clean(name)[:300],
+        model=clean_text(name)[:300],
         scripted=name == SCRIPTED,
         seed=seed,
-        by_kind={kind: count.model_dump() for kind, count in found.by_kind.items()},
-        faults=[_cleaned(fault.model_dump(mode="json")) for fault in found.faults],
-        prompts=hashes(prompt("assessment", "check_call")),
+        by_kind={kind: count.model_dump() for kind, count in result.by_kind.items()},
+        faults=[_clean_fault(fault.model_dump(mode="json")) for fault in result.faults],
+        prompts=map_prompt_hashes(get_prompt("assessment", "check_call")),
         prompt_tokens=used.usage.prompt_tokens,
         completion_tokens=used.usage.completion_tokens,
         cost=used.cost,
@@ -87,12 +89,12 @@ def measure(
     )
 
 
-def _cleaned(fault: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: clean(value) if isinstance(value, str) else value for key, value in fault.items()}
+def _clean_fault(fault: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: clean_text(value) if isinstance(value, str) else value for key, value in fault.items()}
 
 
-def report(row: CheckerMeasure) -> dict[str, Any]:
-    """A measure in numbers, as commands print it."""
+def report_measure(row: CheckerMeasure) -> dict[str, Any]:
+    """Return the numbers of a measure, as commands print them."""
     names = (
         *("model", "mutants", "found", "warned", "sound", "alarms", "unusable", "precision", "recall", "by_kind"),
         *("prompt_tokens", "completion_tokens", "cost", "unpriced", "seed"),

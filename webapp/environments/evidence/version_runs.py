@@ -1,4 +1,4 @@
-"""Cases of an earlier version's assessment, run on a later version: evidence for a version nobody assessed."""
+"""Cases of an earlier version's assessment, run on a later version: evidence for a version without an assessment."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from synthesis.assessment.cases import CallSetting, execute, size_of
+from synthesis.assessment.cases import CallSetting, count_json_chars, execute_call
 from synthesis.drafts import ToolCase as CaseDraft
 from synthesis.errors import InputError, ProgramError, StateError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
-from webapp.accounts.services import audit
-from webapp.environments.assessment_services import drafts_of
+from webapp.accounts.services import write_audit_entry
+from webapp.environments.assessment_services import iterate_case_drafts
 from webapp.environments.case_groups import COMPARISONS, Comparison, compare_outcome
 from webapp.environments.models import Assessment, ToolCase, Version, VersionRun, VersionRunCase
-from webapp.environments.services import program_of
+from webapp.environments.services import build_program
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
-from webapp.jobs.services import create
+from webapp.jobs.queries import find_open_job
+from webapp.jobs.services import enqueue_job
 
 KIND = "run_cases_on_version"
 SHOWN = 200
@@ -32,7 +32,7 @@ AT_ONCE = 100
 
 @dataclass(frozen=True)
 class OutcomeLine:
-    """A case on the later version as its table shows it."""
+    """A case on the later version, as a row of its table."""
 
     row: VersionRunCase
     found: Comparison
@@ -40,23 +40,23 @@ class OutcomeLine:
 
 @dataclass(frozen=True)
 class CountLine:
-    """How many cases came out in one way; `verdict` is what those that came out as before had."""
+    """The number of cases with one comparison; `verdict` is the former verdict of those that are as before."""
 
     count: int
     found: Comparison
     verdict: str = ""
 
 
-def earlier_assessment(version: Version) -> Assessment | None:
+def find_earlier_assessment(version: Version) -> Assessment | None:
     """Find the newest assessment of the nearest earlier version that has one."""
     rows = Assessment.objects.filter(version__environment=version.environment_id, version__number__lt=version.number)
     heavy = ("rates", "roles", "prompts", "notes", "repairs")
     return rows.select_related("version").defer(*heavy).order_by("-version__number", "-id").first()
 
 
-def open_job(version: Version) -> Job | None:
-    """The job that runs an earlier version's cases on this version and has not ended."""
-    return open_of(KIND, f"version:{version.pk}")
+def find_version_run_job(version: Version) -> Job | None:
+    """Return the open job that runs an earlier version's cases on this version; None if there is none."""
+    return find_open_job(KIND, f"version:{version.pk}")
 
 
 @transaction.atomic
@@ -69,25 +69,25 @@ def start_version_run(user: Any, version: Version, assessment: Assessment) -> Jo
     if source.environment_id != version.environment_id or source.number >= version.number:
         raise InputError("The cases of an earlier version can be run on a later one of the same environment only.")
     Version.objects.select_for_update().only("pk").get(pk=version.pk)
-    if (known := open_job(version)) is not None:
-        return known
+    if (existing_job := find_version_run_job(version)) is not None:
+        return existing_job
     run = VersionRun.objects.create(version=version, assessment=assessment)
     title = f"Run the cases of version {source.number} on version {version.number}"
-    job = create(KIND, title, {"run": run.pk}, user, subject=f"version:{version.pk}")
-    audit(user, "version.run_cases", version, job=job.pk)
+    job = enqueue_job(KIND, title, {"run": run.pk}, user, subject=f"version:{version.pk}")
+    write_audit_entry(user, "version.run_cases", version, job=job.pk)
     return job
 
 
-def carry_out(sandbox: Sandbox, context: JobContext, run: VersionRun) -> dict[str, Any]:
-    """Make every call of the run's assessment on its version and store what each did. A second run replaces the first.
+def run_version_cases(sandbox: Sandbox, context: JobContext, run: VersionRun) -> dict[str, Any]:
+    """Make every call of the run's assessment on its version and store the outcomes. A second run replaces the first.
 
     Raises SandboxUnavailable and SandboxLost.
     """
-    program = program_of(run.version)
+    program = build_program(run.version)
     counts: Counter[str] = Counter()
     rows: list[VersionRunCase] = []
-    for case, draft in drafts_of(run.assessment):
-        rows.append(_outcome(sandbox, program, run, case, draft))
+    for case, draft in iterate_case_drafts(run.assessment):
+        rows.append(_build_outcome_row(sandbox, program, run, case, draft))
         name = rows[-1].comparison
         counts[f"{name}:{case.verdict}" if name == "same" else name] += 1
         context.progress(len(rows), run.assessment.made)
@@ -98,26 +98,28 @@ def carry_out(sandbox: Sandbox, context: JobContext, run: VersionRun) -> dict[st
     return {"version": run.version_id, "cases": len(rows), **counts}
 
 
-def _outcome(sandbox: Sandbox, program: Any, run: VersionRun, case: ToolCase, draft: CaseDraft) -> VersionRunCase:
+def _build_outcome_row(
+    sandbox: Sandbox, program: Any, run: VersionRun, case: ToolCase, draft: CaseDraft
+) -> VersionRunCase:
     setting = CallSetting(draft.state, draft.seed, draft.now)
     try:
-        done = execute(sandbox, program, setting, draft.tool, draft.arguments)
+        outcome = execute_call(sandbox, program, setting, draft.tool, draft.arguments)
     except (ProgramError, StateError) as error:
-        return VersionRunCase(run=run, case=case, comparison="unbuilt", ok=False, error=clean(str(error))[:1_000])
-    cut = done.cut or size_of(done.result) > RESULT_CHARS
+        return VersionRunCase(run=run, case=case, comparison="unbuilt", ok=False, error=clean_text(str(error))[:1_000])
+    cut = outcome.cut or count_json_chars(outcome.result) > RESULT_CHARS
     return VersionRunCase(
         run=run,
         case=case,
-        comparison=compare_outcome(case, done),
-        ok=done.ok,
-        result=None if cut else done.result,
-        error=clean(done.error),
+        comparison=compare_outcome(case, outcome),
+        ok=outcome.ok,
+        result=None if cut else outcome.result,
+        error=clean_text(outcome.error),
         cut=cut,
     )
 
 
-def count_lines(run: VersionRun) -> list[CountLine]:
-    """What a run came to: what is worst first, then what is as before by its verdict."""
+def build_count_lines(run: VersionRun) -> list[CountLine]:
+    """Return the counts of a run: the worst comparison first, then the unchanged cases by their verdict."""
     order = ("broken", "unbuilt", "unmet", "another", "mended")
     lines = [CountLine(run.counts[name], COMPARISONS[name]) for name in order if run.counts.get(name)]
     same = COMPARISONS["same"]
@@ -127,8 +129,8 @@ def count_lines(run: VersionRun) -> list[CountLine]:
     ]
 
 
-def outcome_lines(run: VersionRun) -> list[OutcomeLine]:
-    """The cases that changed or did not pass before, the ones that changed first."""
+def build_outcome_lines(run: VersionRun) -> list[OutcomeLine]:
+    """Return the cases that changed or did not pass before; those that changed come first."""
     rows = run.outcomes.select_related("case").defer("case__state", "case__patch", "case__result")
     rows = rows.exclude(comparison="same", case__verdict="pass").order_by("case__position")
     lines = [OutcomeLine(row, COMPARISONS[row.comparison]) for row in rows[:SHOWN]]
@@ -136,15 +138,15 @@ def outcome_lines(run: VersionRun) -> list[OutcomeLine]:
     return sorted(lines, key=lambda line: (line.row.comparison == "same", order.index(line.row.comparison)))
 
 
-def run_context(version: Version) -> dict[str, Any]:
-    """What a version's page shows of such runs: the newest that ended, and what can be started."""
+def build_run_context(version: Version) -> dict[str, Any]:
+    """Return the context of such runs on a version's page: the newest finished run, and what can be started."""
     run = VersionRun.objects.filter(version=version, done_at__isnull=False).select_related("assessment__version")
     newest = run.order_by("-id").first()
     return {
         "version": version,
         "version_run": newest,
-        "run_counts": count_lines(newest) if newest is not None else [],
-        "run_lines": outcome_lines(newest) if newest is not None else [],
-        "run_job": open_job(version),
-        "earlier": earlier_assessment(version),
+        "run_counts": build_count_lines(newest) if newest is not None else [],
+        "run_lines": build_outcome_lines(newest) if newest is not None else [],
+        "run_job": find_version_run_job(version),
+        "earlier": find_earlier_assessment(version),
     }

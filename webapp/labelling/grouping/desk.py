@@ -1,4 +1,4 @@
-"""What a page shows of labels that are being grouped: the groups so far, and the labels that stand alone."""
+"""Page context of labels that are being grouped: the groups so far, and the labels without a group."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.labelling.grouping.suggestions import suggestions
+from webapp.labelling.grouping.suggestions import suggest_groups
 from webapp.labelling.models import LabelItem
 
 
@@ -24,21 +24,21 @@ class ShownGroup:
         return self.labels[0] if len(self.labels) == 1 and self.labels[0]["name"] != self.name else None
 
 
-def grouping_context(
+def build_grouping_context(
     item: LabelItem, names: Mapping[str, str], renamed: Collection[int] = (), refused: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the labels by group, those of no group apart, in the item's order."""
-    left: list[dict[str, Any]] = []
-    found: dict[str, list[dict[str, Any]]] = {}
+    ungrouped: list[dict[str, Any]] = []
+    labels_by_group: dict[str, list[dict[str, Any]]] = {}
     for label in item.content["labels"]:
         name = names.get(str(label["id"]), "")
-        (found.setdefault(name, []) if name else left).append(label)
+        (labels_by_group.setdefault(name, []) if name else ungrouped).append(label)
     groups = [
         ShownGroup(name, tuple(rows), renames=len(rows) == 1 and rows[0]["id"] in renamed)
-        for name, rows in found.items()
+        for name, rows in labels_by_group.items()
     ]
     return {
-        "left_labels": left, "groups": groups, "total_labels": len(item.content["labels"]), "renamed": renamed,
-        "refused_keys": refused, "suggestions": suggestions(item, names, refused),
+        "left_labels": ungrouped, "groups": groups, "total_labels": len(item.content["labels"]), "renamed": renamed,
+        "refused_keys": refused, "suggestions": suggest_groups(item, names, refused),
         "names": [(label["id"], names.get(str(label["id"]), "")) for label in item.content["labels"]],
     }  # fmt: skip

@@ -1,6 +1,6 @@
-"""What comes of a session.
+"""The outcome of a session.
 
-`outcomes.py` reads what its settled items make of the tree as it is now, and what hinders it; `effects.py` carries that
-out as one change of the tree and takes notice when it is undone; `tree_parts.py` says what sessions have to do with a
-part of the tree.
+`outcomes.py` computes what its settled items change in the tree as it is now, and what hinders that; `effects.py`
+carries it out as one change of the tree and reopens the session when that is undone; `tree_parts.py` relates sessions
+to a part of the tree.
 """

@@ -1,4 +1,4 @@
-"""Views of a session's result: what it makes of the tree, and carrying that out."""
+"""Views of a session's result: its changes to the tree, and carrying them out."""
 
 from __future__ import annotations
 
@@ -12,49 +12,50 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
-from webapp.error_responses import http_terms
+from webapp.accounts.access import require_scope
+from webapp.error_responses import to_http_terms
 from webapp.labelling.models import LabelSession, SessionState
 from webapp.labelling.outcome import effects
-from webapp.labelling.outcome.outcomes import outcome_of
+from webapp.labelling.outcome.outcomes import compute_outcome
 from webapp.labelling.rights import may_adjudicate
-from webapp.labelling.session_views import find_session
+from webapp.labelling.session_views import get_session_or_404
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 from webapp.taxonomy.changes import services
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def outcome(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the settled items make of the tree, everything that would be touched, and the form that carries it out."""
-    row = find_session(pk)
-    return render(request, "labelling/outcome.html", _context(request, row))
+def show_outcome(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show what the settled items change in the tree, everything affected, and the form that carries it out."""
+    row = get_session_or_404(pk)
+    return render(request, "labelling/outcome.html", _build_outcome_context(request, row))
 
 
-def _context(request: HttpRequest, row: LabelSession, refused: str = "", why: str = "") -> dict[str, Any]:
-    found = outcome_of(row)
-    body = {"serial": services.serial(), "why": ""}
+def _build_outcome_context(request: HttpRequest, row: LabelSession, refused: str = "", why: str = "") -> dict[str, Any]:
+    current_outcome, may_carry_out = compute_outcome(row), may_adjudicate(request.user)
+    is_previewed = current_outcome.changes and row.state != SessionState.APPLIED
+    body = {"serial": services.get_serial(), "why": ""}
     return {
-        "session": row, "outcome": found, "refused": refused, "why": why,
-        "preview": effects.preview_of(row) if found.changes and row.state != SessionState.APPLIED else None,
-        "carries_out": may_adjudicate(request.user) and row.state == SessionState.CLOSED and not found.open_items,
-        "may": may_adjudicate(request.user), "change": row.change,
-        "copy_as": api_call(request, "POST", "api:carry_out_label_session", args=(row.pk,), body=body),
+        "session": row, "outcome": current_outcome, "refused": refused, "why": why,
+        "preview": effects.preview_outcome(row) if is_previewed else None,
+        "carries_out": may_carry_out and row.state == SessionState.CLOSED and not current_outcome.open_items,
+        "may": may_carry_out, "change": row.change,
+        "copy_as": build_api_call(request, "POST", "api:carry_out_label_session", args=(row.pk,), body=body),
     }  # fmt: skip
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def carry_out(request: HttpRequest, pk: int) -> HttpResponse:
+def apply_outcome(request: HttpRequest, pk: int) -> HttpResponse:
     """Make the tree what the session settled."""
     params = Params(request.POST)
     why = params.whole_text("why", 2_000)
     try:
-        made = effects.carry_out(request.user, pk, seen=params.number("serial") or 0, why=why)
+        tree_change = effects.apply_outcome(request.user, pk, seen=params.number("serial") or 0, why=why)
     except InputError as error:
-        context = _context(request, find_session(pk), str(error), why)
-        return render(request, "labelling/outcome.html", context, status=http_terms(error).status)
-    messages.success(request, f"{made.words}. It can be undone below.")
+        context = _build_outcome_context(request, get_session_or_404(pk), str(error), why)
+        return render(request, "labelling/outcome.html", context, status=to_http_terms(error).status)
+    messages.success(request, f"{tree_change.words}. It can be undone below.")
     return redirect(f"{reverse('labelling:session', args=[pk])}#carried-out")

@@ -1,7 +1,8 @@
-"""What the settled items of a session make of the tree: things that move, labels that become one, and what hinders it.
+"""Changes that the settled items of a session make to the tree: things that move, labels that become one, and
+hindrances.
 
-Read against the tree as it is now, which others may have changed since the session opened: a label that was merged
-since stands for what it became.
+Computed against the tree as it is now, which others may have changed since the session opened: a label that was merged
+since is replaced by what it became.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from webapp.labelling.grouping.label_groups import is_lone
 from webapp.labelling.models import LabelSession, PlacedKind, SessionKind, Settlement
 from webapp.taxonomy.changes.draft import TreeDraft
 from webapp.taxonomy.changes.wishes import Wish
-from webapp.taxonomy.former import present_ids
+from webapp.taxonomy.former import map_present_ids
 from webapp.taxonomy.labels import NAME, SEPARATOR
 from webapp.taxonomy.models import ChangeKind, Node, Theme
 from webapp.templatetags.show import counted
@@ -28,7 +29,7 @@ MOST_HINDERED = 50
 
 @dataclass(frozen=True)
 class Movement:
-    """Things of one kind (`PlacedKind`) that hang elsewhere than where people settled that they belong."""
+    """Things of one kind (`PlacedKind`) that hang on another node than the settled one."""
 
     kind: str
     node: int
@@ -51,7 +52,7 @@ class Merger:
 
     @property
     def is_renaming(self) -> bool:
-        """Whether the label that stays gets another name."""
+        """True if the label that stays gets another name."""
         return self.was != self.name
 
 
@@ -73,27 +74,27 @@ class Outcome:
         return sum(len(one.ids) for one in self.movements) + len(self.mergers)
 
 
-def outcome_of(session: LabelSession) -> Outcome:
-    """What the settled items come to now."""
+def compute_outcome(session: LabelSession) -> Outcome:
+    """Return the current outcome of the settled items."""
     if session.kind == SessionKind.MERGE:
-        return _tried(session, _merged(session))
-    return _placed(session)
+        return _drop_hindered_mergers(session, _compute_mergers(session))
+    return _compute_movements(session)
 
 
-def wish_of(session: LabelSession, outcome: Outcome) -> Wish:
-    """An outcome as one change of the tree."""
+def build_outcome_wish(session: LabelSession, outcome: Outcome) -> Wish:
+    """Return an outcome as one change of the tree."""
 
-    def draw(draft: TreeDraft) -> str:
+    def draw_outcome(draft: TreeDraft) -> str:
         for movement in outcome.movements:
             draft.hang(f"{movement.kind}s", movement.ids, movement.node)
         _merge_all(draft, outcome.mergers)
-        return f"Carried out “{session.name}”: {in_numbers(outcome)}"
+        return f"Carried out “{session.name}”: {describe_outcome_size(outcome)}"
 
-    return Wish(ChangeKind.SETTLED, draw)
+    return Wish(ChangeKind.SETTLED, draw_outcome)
 
 
-def in_numbers(outcome: Outcome) -> str:
-    """How much an outcome changes, in words."""
+def describe_outcome_size(outcome: Outcome) -> str:
+    """Return how much an outcome changes, in words."""
     if outcome.movements:
         number = sum(len(one.ids) for one in outcome.movements)
         return f"{number:,} {outcome.movements[0].kind}{'s' * (number != 1)} moved"
@@ -106,21 +107,21 @@ def in_numbers(outcome: Outcome) -> str:
 
 
 def _merge_all(draft: TreeDraft, mergers: Iterable[Merger]) -> None:
-    """Merge first, then name: a name may be free only when the label that had it is merged away. Raises Conflict, which
-    says in `facts` at which merger (`into`)."""
-    for one in mergers:
-        with _of(one):
-            draft.merge(one.sources, one.into)
+    """Merge first, then name: a name may be free only when the label that had it is merged away. Raises Conflict,
+    which names in `facts` the merger at fault (`into`)."""
+    for merger in mergers:
+        with _of(merger):
+            draft.merge(merger.sources, merger.into)
     renamed = [one for one in mergers if draft.node(one.into).name != one.name]
-    for one in renamed:
-        draft.lift(one.into)
-    for one in renamed:
-        with _of(one):
-            draft.restore(one.into, draft.node(one.into).parent, " ".join(one.name.split())[:NAME])
+    for merger in renamed:
+        draft.lift(merger.into)
+    for merger in renamed:
+        with _of(merger):
+            draft.restore(merger.into, draft.node(merger.into).parent, " ".join(merger.name.split())[:NAME])
 
 
 class _of:
-    """Says of a refusal which merger it was of."""
+    """Context that adds to a Conflict which merger it belongs to."""
 
     def __init__(self, merger: Merger) -> None:
         self.merger = merger
@@ -133,12 +134,12 @@ class _of:
             error.facts |= {"into": self.merger.into}
 
 
-def _tried(session: LabelSession, outcome: Outcome) -> Outcome:
+def _drop_hindered_mergers(session: LabelSession, outcome: Outcome) -> Outcome:
     """Leave out, with its reason, each group of labels that the tree does not let become one."""
     mergers, hindrances = list(outcome.mergers), list(outcome.hindrances)
     for _ in range(MOST_HINDERED):
         try:
-            wish_of(session, replace(outcome, mergers=tuple(mergers))).draw(TreeDraft())
+            build_outcome_wish(session, replace(outcome, mergers=tuple(mergers))).draw(TreeDraft())
         except Conflict as error:
             hindered = next(one for one in mergers if one.into == error.facts["into"])
             mergers.remove(hindered)
@@ -148,17 +149,17 @@ def _tried(session: LabelSession, outcome: Outcome) -> Outcome:
     return replace(outcome, mergers=(), hindrances=(*hindrances, "The tree was changed too much since."))
 
 
-def _placed(session: LabelSession) -> Outcome:
+def _compute_movements(session: LabelSession) -> Outcome:
     tree = FrozenTree.of(session)
     settled = Settlement.objects.filter(item__session=session).values_list("item__key", "item__name", "node")
-    wanted = {key: (name, node) for key, name, node in settled}
+    settled_nodes = {key: (name, node) for key, name, node in settled}
     model = Environment if session.places == PlacedKind.ENVIRONMENT else Theme
-    now = dict(model._default_manager.filter(pk__in=wanted).values_list("pk", "node_id"))
-    nodes = present_ids({node for _, node in wanted.values() if node})
-    named = _named(nodes.values())
-    moved: dict[int, list[tuple[int, str]]] = {}
+    now = dict(model._default_manager.filter(pk__in=settled_nodes).values_list("pk", "node_id"))
+    nodes = map_present_ids({node for _, node in settled_nodes.values() if node})
+    node_words = _describe_nodes(nodes.values())
+    things_by_node: dict[int, list[tuple[int, str]]] = {}
     unchanged, hindrances = 0, []
-    for key, (name, node) in wanted.items():
+    for key, (name, node) in settled_nodes.items():
         if key not in now:
             hindrances.append(f"“{name}” is gone.")
         elif node is None or now[key] == nodes.get(node):
@@ -166,46 +167,46 @@ def _placed(session: LabelSession) -> Outcome:
         elif node not in nodes:
             hindrances.append(f"“{name}” belongs on {tree.words(node)}, which is not in the tree any more.")
         else:
-            moved.setdefault(nodes[node], []).append((key, name))
+            things_by_node.setdefault(nodes[node], []).append((key, name))
     notes = tuple(
-        f"“{tree.words(was)}” is part of “{named[node]}” now: what belongs there goes there."
-        for was, node in nodes.items() if was != node and node in moved
+        f"“{tree.words(was)}” is part of “{node_words[node]}” now: what belongs there goes there."
+        for was, node in nodes.items() if was != node and node in things_by_node
     )  # fmt: skip
     movements = tuple(
-        Movement(session.places, node, named[node], tuple(pk for pk, _ in rows), tuple(name for _, name in rows))
-        for node, rows in sorted(moved.items(), key=lambda pair: named[pair[0]])
+        Movement(session.places, node, node_words[node], tuple(pk for pk, _ in rows), tuple(name for _, name in rows))
+        for node, rows in sorted(things_by_node.items(), key=lambda pair: node_words[pair[0]])
     )
-    left = session.item_count - session.settled_count
-    return Outcome(movements, (), unchanged, left, tuple(hindrances), notes)
+    open_items = session.item_count - session.settled_count
+    return Outcome(movements, (), unchanged, open_items, tuple(hindrances), notes)
 
 
-def _named(nodes: Iterable[int]) -> dict[int, str]:
-    """Nodes of now with those above them, in words."""
+def _describe_nodes(nodes: Iterable[int]) -> dict[int, str]:
+    """Return current nodes with those above them, in words."""
     rows = Node.objects.filter(pk__in=set(nodes)).select_related("parent__parent")
     chains = ((row, [one for one in (row.parent and row.parent.parent, row.parent, row) if one]) for row in rows)
     return {row.pk: SEPARATOR.join(one.name for one in chain) for row, chain in chains}
 
 
-def _merged(session: LabelSession) -> Outcome:
+def _compute_mergers(session: LabelSession) -> Outcome:
     settlement = Settlement.objects.filter(item__session=session).select_related("item").first()
     if settlement is None or settlement.groups is None:
         return Outcome(open_items=1)
     labels = {label["id"]: label for label in settlement.item.content["labels"]}
-    now = present_ids(labels)
+    now = map_present_ids(labels)
     rows = {row.pk: row for row in Node.objects.filter(pk__in=set(now.values()))}
     mergers, hindrances, unchanged = [], [], 0
     for group in settlement.groups:
-        here = [pk for pk in group["labels"] if now.get(pk) == pk]
+        present_labels = [pk for pk in group["labels"] if now.get(pk) == pk]
         for pk in group["labels"]:
             name = labels[pk]["name"]
             if pk not in now:
                 hindrances.append(f"“{name}” is not in the tree any more.")
             elif now[pk] not in group["labels"]:
                 hindrances.append(f"“{name}” is part of “{rows[now[pk]].name}” since, which is in no group with it.")
-        if not here:
+        if not present_labels:
             continue
-        into = _staying(here, labels, group["name"])
-        others = tuple(pk for pk in here if pk != into)
+        into = _choose_staying_label(present_labels, labels, group["name"])
+        others = tuple(pk for pk in present_labels if pk != into)
         if is_lone(group) or (not others and rows[into].name == group["name"]):
             unchanged += 1
             continue
@@ -214,8 +215,9 @@ def _merged(session: LabelSession) -> Outcome:
     return Outcome((), tuple(mergers), unchanged, 0, tuple(hindrances))
 
 
-def _staying(here: list[int], labels: dict[int, dict[str, object]], name: str) -> int:
-    """Which label of a group stays: the one that is called so, else the first below the node that most of them are."""
+def _choose_staying_label(here: list[int], labels: dict[int, dict[str, object]], name: str) -> int:
+    """Return the label of a group that stays: the one with the group's name, else the first below the node that most
+    of them are below."""
     same = [pk for pk in here if labels[pk]["name"] == name]
     most = Counter(labels[pk]["parent"] for pk in here).most_common(1)[0][0]
     return (same or [pk for pk in here if labels[pk]["parent"] == most])[0]

@@ -1,4 +1,4 @@
-"""What labelling sessions have to do with a part of the tree: how far people disagreed there, what a change touches."""
+"""Labelling sessions by part of the tree: how far people disagreed there, and which sessions a change affects."""
 
 from __future__ import annotations
 
@@ -21,57 +21,58 @@ MEASURED = 30
 """How far people disagree is told of so many of the newest sessions."""
 
 
-def sessions(scope: Scope) -> AffectedPart | None:
-    """Sessions that are under way, whose frozen tree has a node that is touched."""
+def find_affected_sessions(scope: Scope) -> AffectedPart | None:
+    """Return sessions in progress whose frozen tree has an affected node."""
     rows = LabelSession.objects.filter(~Q(state=SessionState.APPLIED)).order_by("-id")[:LOOKED_AT]
-    found = [row for row in rows if any(node[0] in scope.nodes for node in row.tree)]
-    if not found:
+    affected_rows = [row for row in rows if any(node[0] in scope.nodes for node in row.tree)]
+    if not affected_rows:
         return None
-    lines = tuple(Named(row.name, reverse("labelling:session", args=[row.pk])) for row in found[:NAMED])
+    lines = tuple(Named(row.name, reverse("labelling:session", args=[row.pk])) for row in affected_rows[:NAMED])
     words = "People go on with the tree as it was; the result of a session is read against the tree as it is then."
-    return AffectedPart("Labelling sessions", len(found), lines, words)
+    return AffectedPart("Labelling sessions", len(affected_rows), lines, words)
 
 
-def label_disagreement(nodes: QuerySet[Node, Any]) -> dict[int, tuple[float, int]]:
-    """Of the things on each node that several people placed in closed rounds: on how many they did not agree."""
+def measure_label_disagreement(nodes: QuerySet[Node, Any]) -> dict[int, tuple[float, int]]:
+    """Return, for the things on each node that several people placed in closed rounds, on how many they did not
+    agree."""
     newest = LabelSession.objects.filter(kind=SessionKind.PLACE).order_by("-id").values("pk")[:MEASURED]
     labels = Label.objects.filter(
         item__session__in=list(newest.values_list("pk", flat=True)), item__gold__isnull=True, round__is_open=False,
         user__isnull=False, undone_at__isnull=True,
     )  # fmt: skip
-    said = labels.order_by("round__number").values_list("item__session__places", "item__key", "item", "round")
-    counted = said.annotate(people=Count("pk"), nodes=Count(Coalesce("node", Value(0)), distinct=True))
-    parted = {(kind, key): chosen > 1 for kind, key, _, _, people, chosen in counted if people > 1}
-    found: dict[int, tuple[float, int]] = {}
+    label_rows = labels.order_by("round__number").values_list("item__session__places", "item__key", "item", "round")
+    counted = label_rows.annotate(people=Count("pk"), nodes=Count(Coalesce("node", Value(0)), distinct=True))
+    is_disputed = {(kind, key): chosen > 1 for kind, key, _, _, people, chosen in counted if people > 1}
+    totals: dict[int, tuple[float, int]] = {}
     for kind, rows in ((PlacedKind.ENVIRONMENT, Environment.objects), (PlacedKind.THEME, Theme.objects)):
-        keys = [key for place, key in parted if place == kind]
+        keys = [key for place, key in is_disputed if place == kind]
         for key, node in rows.filter(pk__in=keys, node__in=nodes.values("pk")).values_list("pk", "node"):
-            total, number = found.get(node, (0.0, 0))
-            found[node] = (total + parted[kind, key], number + 1)
-    return found
+            total, number = totals.get(node, (0.0, 0))
+            totals[node] = (total + is_disputed[kind, key], number + 1)
+    return totals
 
 
-def review_disagreement(nodes: QuerySet[Node, Any]) -> dict[int, tuple[float, int]]:
-    """Of the tasks on each node that several people decided on: on how many they did not agree."""
+def measure_review_disagreement(nodes: QuerySet[Node, Any]) -> dict[int, tuple[float, int]]:
+    """Return, for the tasks on each node that several people decided on, on how many they did not agree."""
     decisions = ReviewDecision.objects.filter(
         task__environment__node__in=nodes.values("pk"), user__isnull=False, undone_at__isnull=True
     )
     counted = decisions.order_by().values_list("task__environment__node", "task").annotate(
         people=Count("user", distinct=True), verdicts=Count("verdict", distinct=True)
     )  # fmt: skip
-    found: dict[int, tuple[float, int]] = {}
+    totals: dict[int, tuple[float, int]] = {}
     for node, _, people, verdicts in counted:
         if people > 1:
-            total, number = found.get(node, (0.0, 0))
-            found[node] = (total + (verdicts > 1), number + 1)
-    return found
+            total, number = totals.get(node, (0.0, 0))
+            totals[node] = (total + (verdicts > 1), number + 1)
+    return totals
 
 
 LABELS = Measure(
     "labels_disagree", "Labels disagree", "Of what several people placed: where they did not agree",
-    label_disagreement, ratio=True,
+    measure_label_disagreement, ratio=True,
 )  # fmt: skip
 REVIEWS = Measure(
     "reviews_disagree", "Reviews disagree", "Of tasks that several people decided: where they did not agree",
-    review_disagreement, ratio=True,
+    measure_review_disagreement, ratio=True,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The agreement page's drawings as numbers: the scale of alpha, where labels part, annotator by annotator."""
+"""Numbers of the agreement page's drawings: the scale of alpha, the disagreements, annotator by annotator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webapp.templatetags.show import counted
 
 @dataclass(frozen=True)
 class Marks:
-    """Where a measure begins to be tentative, and good."""
+    """Thresholds from which a measure is tentative, and good."""
 
     tentative: float
     good: float
@@ -55,7 +55,7 @@ class ScaleLine:
 
 @dataclass(frozen=True)
 class Scale:
-    """From `low` to 1; `tentative` and `good` are where the marks stand, in percent."""
+    """A scale from `low` to 1; `tentative` and `good` are the positions of the marks, in percent."""
 
     low: float
     tentative: float
@@ -93,39 +93,41 @@ class Scale:
 
 
 def round_names(rounds: Sequence[RoundAgreementOut]) -> list[str]:
-    """Before and after discussion, and the number where there are further rounds."""
+    """Return names of the rounds: before and after discussion, and the number for further rounds."""
     names = ["before discussion", "after discussion"]
     return [name or f"round {one.number}" for one, name in zip_longest(rounds, names[: len(rounds)])]
 
 
-def figure_of(one: RoundAgreementOut, key: str) -> AgreementFigureOut | None:
+def find_figure(one: RoundAgreementOut, key: str) -> AgreementFigureOut | None:
     return next((measure.figure for measure in one.measures if measure.key == key), None)
 
 
-def scale(rounds: Sequence[RoundAgreementOut], key: str, marks: Marks = ALPHA) -> Scale | None:
-    """One measure of each round on one scale; None where it is undefined in all of them."""
-    found = [(name, figure_of(one, key)) for name, one in zip(round_names(rounds), rounds, strict=True)]
-    known = [(name, figure) for name, figure in found if figure is not None and figure.value is not None]
-    if not known:
+def build_scale(rounds: Sequence[RoundAgreementOut], key: str, marks: Marks = ALPHA) -> Scale | None:
+    """Return one measure of each round on one scale; None if it is undefined in all of them."""
+    named_figures = [(name, find_figure(one, key)) for name, one in zip(round_names(rounds), rounds, strict=True)]
+    defined_figures = [
+        (name, figure) for name, figure in named_figures if figure is not None and figure.value is not None
+    ]
+    if not defined_figures:
         return None
-    least = min(figure.low if figure.low is not None else figure.value or 0.0 for _, figure in known)
+    least = min(figure.low if figure.low is not None else figure.value or 0.0 for _, figure in defined_figures)
     low = USUAL_LOW if least >= USUAL_LOW else max(-1.0, (least * 5 // 1) / 5)
 
-    def place(value: float) -> float:
+    def compute_position(value: float) -> float:
         share = min(1.0, max(0.0, (value - low) / (1 - low)))
         return round(GUTTER + share * (100 - GUTTER), 1)
 
     lines = []
-    for number, (name, figure) in enumerate(known):
+    for number, (name, figure) in enumerate(defined_figures):
         value = figure.value or 0.0
-        start = place(figure.low if figure.low is not None else value)
-        end = place(figure.high if figure.high is not None else value)
-        lines.append(ScaleLine(name, figure, TOPS + LINE * number, place(value), start, end))
-    return Scale(round(low, 1), place(marks.tentative), place(marks.good), lines, marks)
+        start = compute_position(figure.low if figure.low is not None else value)
+        end = compute_position(figure.high if figure.high is not None else value)
+        lines.append(ScaleLine(name, figure, TOPS + LINE * number, compute_position(value), start, end))
+    return Scale(round(low, 1), compute_position(marks.tentative), compute_position(marks.good), lines, marks)
 
 
-def verdict(figure: AgreementFigureOut | None, marks: Marks = ALPHA) -> tuple[str, str]:
-    """Tone and words for what a measure allows to conclude, by the lower end of its interval."""
+def describe_verdict(figure: AgreementFigureOut | None, marks: Marks = ALPHA) -> tuple[str, str]:
+    """Return tone and words for the conclusion that a measure allows, by the lower end of its interval."""
     if figure is None or figure.value is None:
         return "", ""
     least = figure.low if figure.low is not None else figure.value
@@ -142,7 +144,7 @@ def verdict(figure: AgreementFigureOut | None, marks: Marks = ALPHA) -> tuple[st
 
 @dataclass(frozen=True)
 class Cell:
-    """`tone` 0 to 4; `words` say what the number counts."""
+    """A cell of a grid. `tone` is 0 to 4; `words` say what the number counts."""
 
     text: str
     tone: int
@@ -159,15 +161,15 @@ class Grid:
     left_out: int = 0
 
 
-def parting_grid(found: ConfusionOut) -> Grid:
-    """First-level nodes crossed: how often labels of one item were split between two, and how often they met."""
+def build_parting_grid(found: ConfusionOut) -> Grid:
+    """Cross first-level nodes: how often labels of one item were split between two, and how often they met."""
     weight: dict[str, int] = {}
     met = {SEPARATOR.join(one.value): one.pairs for one in found.together}
     split: dict[frozenset[str], int] = {}
     for part in found.partings:
-        one, other = SEPARATOR.join(part.one), SEPARATOR.join(part.other)
-        split[frozenset((one, other))] = part.pairs
-        for name in (one, other):
+        first_name, other = SEPARATOR.join(part.one), SEPARATOR.join(part.other)
+        split[frozenset((first_name, other))] = part.pairs
+        for name in (first_name, other):
             weight[name] = weight.get(name, 0) + part.pairs
     order = sorted(met.keys() | weight.keys(), key=lambda name: (-weight.get(name, 0), -met.get(name, 0), name))
     heads = order[:CROSSED]
@@ -178,29 +180,29 @@ def parting_grid(found: ConfusionOut) -> Grid:
         for other in heads[:place]:
             pairs = split.get(frozenset((name, other)), 0)
             tone = -(-pairs * STEPS // most)
-            cells.append(Cell(str(pairs) if pairs else "", tone, f"{name} and {other} part {times(pairs)}"))
+            cells.append(Cell(str(pairs) if pairs else "", tone, f"{name} and {other} part {format_times(pairs)}"))
         same = met.get(name, 0)
-        cells.append(Cell(str(same), 0, f"both {name} {times(same)}", "same"))
+        cells.append(Cell(str(same), 0, f"both {name} {format_times(same)}", "same"))
         rows.append((name, cells))
     return Grid(heads, rows, len(order) - len(heads))
 
 
-def times(number: int) -> str:
+def format_times(number: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number:,} times")
 
 
-def pair_grid(pairs: Sequence[AnnotatorPairOut]) -> Grid:
-    """Annotators by annotators, with kappa or the Rand index."""
+def build_pair_grid(pairs: Sequence[AnnotatorPairOut]) -> Grid:
+    """Cross annotators with annotators, with kappa or the Rand index."""
     names = list(dict.fromkeys(name for pair in pairs for name in (pair.one, pair.other)))
     by_pair = {frozenset((pair.one, pair.other)): pair for pair in pairs}
     rows: list[tuple[str, list[Cell]]] = []
     for place, name in enumerate(names):
-        cells = [_pair_cell(by_pair.get(frozenset((name, other))), name, other) for other in names[:place]]
+        cells = [_build_pair_cell(by_pair.get(frozenset((name, other))), name, other) for other in names[:place]]
         rows.append((name, [*cells, Cell("", 0, "", "self")]))
     return Grid(names, rows)
 
 
-def _pair_cell(pair: AnnotatorPairOut | None, name: str, other: str) -> Cell:
+def _build_pair_cell(pair: AnnotatorPairOut | None, name: str, other: str) -> Cell:
     figure = (pair.kappa or pair.rand) if pair is not None else None
     if figure is None:
         return Cell("?", 0, f"{name} and {other}: not compared")
@@ -210,23 +212,23 @@ def _pair_cell(pair: AnnotatorPairOut | None, name: str, other: str) -> Cell:
     return Cell(f"{figure.value:.2f}", tone, f"{name} and {other}: {figure.items:,} in common")
 
 
-def in_words(found: ConfusionOut) -> str:
-    """The confusion in a sentence: how many pairs part, and where most of them do."""
-    parted = found.pairs - found.agreeing
+def describe_confusion(found: ConfusionOut) -> str:
+    """Return the confusion in a sentence: how many pairs disagree, and between which nodes most of them do."""
+    parted_pairs = found.pairs - found.agreeing
     if not found.pairs:
         return ""
-    if not parted:
+    if not parted_pairs:
         agree = "agrees" if found.pairs == 1 else "agree"
         return f"All {counted(found.pairs, 'pair')} of labels {agree}."
     tops = found.partings[:3]
     share = sum(part.pairs for part in tops)
     places = {1: "one place", 2: "two places", 3: "three places"}[len(tops)]
     words = [f"{SEPARATOR.join(part.one)} and {SEPARATOR.join(part.other)} ({part.pairs:,})" for part in tops]
-    return f"{parted:,} of {found.pairs:,} pairs part, {share:,} of them in {places}: {', '.join(words)}."
+    return f"{parted_pairs:,} of {found.pairs:,} pairs part, {share:,} of them in {places}: {', '.join(words)}."
 
 
-def grouped_in_words(found: ConfusionOut) -> str:
-    """Of groupings: on how many of every two labels people part, some having them in one group and others not."""
+def describe_group_confusion(found: ConfusionOut) -> str:
+    """Return, for groupings, on how many pairs of labels people disagree: together for some and apart for others."""
     parted = found.pairs - found.agreeing
     if not parted:
         return "Everybody made the same groups."

@@ -1,4 +1,4 @@
-"""What was said in the closed rounds of a session, read for measuring, and its hash."""
+"""Labels of the closed rounds of a session, read for measuring, and their hash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHOD = 2
 
 @dataclass(frozen=True)
 class Said:
-    """One label: who put which item where, in how many seconds."""
+    """One label: the annotator, the item, its path, and the seconds taken."""
 
     item: int
     annotator: str
@@ -30,7 +30,7 @@ class Said:
 
 @dataclass(frozen=True)
 class PlaceRound:
-    """What was said in a round, and what it is held against. Paths are ids of frozen nodes."""
+    """Labels of a round, and the answers they are compared with. Paths are ids of frozen nodes."""
 
     number: int
     said: Sequence[Said]
@@ -46,7 +46,7 @@ class PlaceRound:
 
 @dataclass(frozen=True)
 class MergeRound:
-    """By annotator, in which group each label was put."""
+    """Groupings of a round: by annotator, the group of each label."""
 
     number: int
     groups: Mapping[str, Mapping[int, Hashable]]
@@ -61,8 +61,9 @@ def closed_rounds(session: LabelSession) -> list[LabelRound]:
     return list(session.rounds.filter(is_open=False).order_by("number"))
 
 
-def digest(session: LabelSession) -> str:
-    """Hash of all that is measured. A label is written once, so its number stands for it; a settlement may change."""
+def compute_digest(session: LabelSession) -> str:
+    """Return the hash of all that is measured. A label is written once, so its number represents it; a settlement
+    may change."""
     labels = list(closed_labels(session).order_by("round__number", "pk").values_list("round__number", "pk"))
     settled = list(
         Settlement.objects.filter(item__session=session).order_by("item").values_list("item", "node", "groups")
@@ -70,8 +71,9 @@ def digest(session: LabelSession) -> str:
     return content_hash([METHOD, session.pk, labels, settled])
 
 
-def place_rounds(session: LabelSession) -> list[PlaceRound]:
-    """Every closed round with the labels that stood when it ended: items that were not asked again keep theirs."""
+def read_place_rounds(session: LabelSession) -> list[PlaceRound]:
+    """Return every closed round with the labels that were valid when it ended: items that were not asked again keep
+    theirs."""
     tree = FrozenTree.of(session)
     offered = [sum(node.level == level for node in tree) for level in (1, 2, 3)]
     gold = {
@@ -79,22 +81,24 @@ def place_rounds(session: LabelSession) -> list[PlaceRound]:
         for pk, node in LabelItem.objects.filter(session=session, gold__isnull=False).values_list("pk", "gold")
     }
     settled = Settlement.objects.filter(item__session=session).values_list("item", "node")
-    said = _by_round(closed_labels(session).annotate(name=F("user__username")), ("item", "node", "seconds"))
+    labels_by_round = _group_by_round(
+        closed_labels(session).annotate(name=F("user__username")), ("item", "node", "seconds")
+    )
     names: Mapping[Hashable, str] = {node.id: node.name for node in tree}
     rounds: list[PlaceRound] = []
     stood: dict[int, list[Said]] = {}
-    for number, rows in said.items():
-        again: dict[int, list[Said]] = {}
+    for number, rows in labels_by_round.items():
+        round_items: dict[int, list[Said]] = {}
         for name, (item, node, seconds) in rows:
-            again.setdefault(item, []).append(Said(item, name, tree.path(node), seconds))
-        stood |= again
+            round_items.setdefault(item, []).append(Said(item, name, tree.path(node), seconds))
+        stood |= round_items
         rounds.append(
             PlaceRound(
                 number=number,
                 said=[one for given in stood.values() for one in given],
                 names=names,
                 categories=offered,
-                models=_models(session),
+                models=_list_models(session),
                 settled={item: tree.path(node) for item, node in settled},
                 gold=gold,
             )
@@ -102,36 +106,36 @@ def place_rounds(session: LabelSession) -> list[PlaceRound]:
     return rounds
 
 
-def merge_rounds(session: LabelSession) -> list[MergeRound]:
-    """Every closed round of groupings; a person who was not asked again keeps theirs."""
+def read_merge_rounds(session: LabelSession) -> list[MergeRound]:
+    """Return every closed round of groupings; a person who was not asked again keeps their grouping."""
     item = LabelItem.objects.filter(session=session).first()
-    listed = item.content.get("labels", []) if item is not None else []
+    listed_labels = item.content.get("labels", []) if item is not None else []
     settlement = Settlement.objects.filter(item__session=session, groups__isnull=False).first()
-    said = _by_round(closed_labels(session).annotate(name=F("user__username")), ("groups",))
+    groups_by_round = _group_by_round(closed_labels(session).annotate(name=F("user__username")), ("groups",))
     groups: dict[str, Mapping[int, Hashable]] = {}
     rounds = []
-    for number, rows in said.items():
-        for name, (given,) in rows:
-            groups[name] = placed(given)
+    for number, rows in groups_by_round.items():
+        for name, (label_groups,) in rows:
+            groups[name] = map_group_numbers(label_groups)
         rounds.append(
             MergeRound(
                 number=number,
                 groups=dict(groups),
-                labels={row["id"]: row["name"] for row in listed},
-                models=_models(session),
-                settled=placed(settlement.groups) if settlement is not None else {},
+                labels={row["id"]: row["name"] for row in listed_labels},
+                models=_list_models(session),
+                settled=map_group_numbers(settlement.groups) if settlement is not None else {},
             )
         )
     return rounds
 
 
-def placed(groups: Any) -> dict[int, Hashable]:
-    """By label, the number of the group that it was put in."""
+def map_group_numbers(groups: Any) -> dict[int, Hashable]:
+    """Return by label the number of the group that it was put in."""
     return {label: number for number, group in enumerate(groups or ()) for label in group["labels"]}
 
 
-def _by_round(labels: QuerySet[Label], fields: Sequence[str]) -> dict[int, list[tuple[str, tuple[Any, ...]]]]:
-    """By number of the round: who said what."""
+def _group_by_round(labels: QuerySet[Label], fields: Sequence[str]) -> dict[int, list[tuple[str, tuple[Any, ...]]]]:
+    """Return by number of the round the author and fields of each label."""
     found: dict[int, list[tuple[str, tuple[Any, ...]]]] = {}
     rows = labels.order_by("round__number", "pk").values_list("round__number", "name", "judge", *fields)
     for number, name, judge, *said in rows:
@@ -139,5 +143,5 @@ def _by_round(labels: QuerySet[Label], fields: Sequence[str]) -> dict[int, list[
     return found
 
 
-def _models(session: LabelSession) -> frozenset[str]:
+def _list_models(session: LabelSession) -> frozenset[str]:
     return frozenset(closed_labels(session).exclude(judge="").values_list("judge", flat=True))

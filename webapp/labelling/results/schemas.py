@@ -1,4 +1,4 @@
-"""What was measured of a session, as it is kept, shown and sent."""
+"""Measures of a session, as they are stored, shown and sent."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TogetherOut(Schema):
 
 
 class ConfusionOut(Schema):
-    """Where labels part and where they meet; at most so many of each as a page can hold, the most frequent first."""
+    """Disagreements and agreements of labels; at most so many of each as a page can hold, the most frequent first."""
 
     pairs: int = 0
     agreeing: int = 0
@@ -61,7 +61,7 @@ class ConfusionOut(Schema):
 
 
 class AnnotatorOut(Schema):
-    """What one annotator is worth by what the others, the adjudicators and the known answers say."""
+    """The quality of one annotator, by the others' labels, the adjudicators' decisions and the known answers."""
 
     name: str
     is_model: bool = False
@@ -82,7 +82,7 @@ class AnnotatorOut(Schema):
 
 
 class AnnotatorPairOut(Schema):
-    """Two annotators beside each other: Cohen's kappa where they placed, the adjusted Rand index where they grouped."""
+    """Two annotators beside each other: Cohen's kappa if they placed, the adjusted Rand index if they grouped."""
 
     one: str
     other: str

@@ -31,7 +31,7 @@ SHADES = 10
 
 @dataclass(frozen=True)
 class Bar:
-    """A count with the list of what it counts; `share` is of the longest bar, from 0 to 100."""
+    """A count with the list of its rows; `share` is the length relative to the longest bar, from 0 to 100."""
 
     name: str
     label: str
@@ -42,9 +42,9 @@ class Bar:
 
 def make_bars(counts: Iterable[tuple[str, str, int, str]]) -> list[Bar]:
     """Make bars of (name, label, count, address)."""
-    found = list(counts)
-    most = max((count for _, _, count, _ in found), default=0) or 1
-    return [Bar(name, label, count, 100 * count / most, url if count else "") for name, label, count, url in found]
+    entries = list(counts)
+    most = max((count for _, _, count, _ in entries), default=0) or 1
+    return [Bar(name, label, count, 100 * count / most, url if count else "") for name, label, count, url in entries]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RateCell:
 
     @property
     def shade(self) -> int:
-        """From 0 to `SHADES`: how strongly the cell is coloured."""
+        """Shade of the cell, from 0 to `SHADES`."""
         return round((self.rate or 0) * SHADES)
 
 
@@ -75,7 +75,7 @@ class RateRow:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The environments and policies with the most judged attempts; how many more have some."""
+    """The environments and policies with the most judged attempts, and the numbers of further ones."""
 
     policies: list[str]
     rows: list[RateRow]
@@ -85,11 +85,11 @@ class HeatMap:
 
 def map_pass_rates(scope: AttemptScope) -> HeatMap | None:
     """Return pass rates by environment and policy; None without a judged attempt."""
-    judged = scope.attempts().filter(SCORED)
+    judged_attempts = scope.attempts().filter(SCORED)
     counted = {"tried": Count("pk"), "solved": Count("pk", filter=Q(outcome="solved"))}
     cells: dict[tuple[int, str], tuple[int, int]] = {}
     policies, places, solved_in = Counter[str](), Counter[int](), Counter[int]()
-    for pk, policy, tried, solved in judged.values_list("environment", "policy").annotate(**counted):
+    for pk, policy, tried, solved in judged_attempts.values_list("environment", "policy").annotate(**counted):
         cells[pk, policy] = tried, solved
         policies[policy] += tried
         places[pk] += tried
@@ -97,16 +97,16 @@ def map_pass_rates(scope: AttemptScope) -> HeatMap | None:
     if not cells:
         return None
     names = sorted(policies, key=lambda name: (-policies[name], name))[:MOST_POLICIES]
-    shown = sorted(places, key=lambda pk: (-places[pk], pk))[:MOST_ENVIRONMENTS]
-    titles = dict(Environment.objects.filter(pk__in=shown).values_list("pk", "name"))
+    shown_environments = sorted(places, key=lambda pk: (-places[pk], pk))[:MOST_ENVIRONMENTS]
+    titles = dict(Environment.objects.filter(pk__in=shown_environments).values_list("pk", "name"))
     rows = []
-    for pk in shown:
-        found = [
-            RateCell(*cells.get((pk, name), (0, 0)), scope.list_attempts(environment=pk, made_by=name, judged=1))
+    for pk in shown_environments:
+        row_cells = [
+            RateCell(*cells.get((pk, name), (0, 0)), scope.build_attempts_url(environment=pk, made_by=name, judged=1))
             for name in names
         ]
-        whole = RateCell(places[pk], solved_in[pk], scope.list_attempts(environment=pk, judged=1))
-        rows.append(RateRow(pk, titles[pk], found, whole))
+        row_total = RateCell(places[pk], solved_in[pk], scope.build_attempts_url(environment=pk, judged=1))
+        rows.append(RateRow(pk, titles[pk], row_cells, row_total))
     return HeatMap(names, rows, len(policies) - len(names), len(places) - len(rows))
 
 
@@ -131,18 +131,18 @@ def count_failures(scope: AttemptScope) -> FailureCounts | None:
     if not every:
         return None
     ordered = rank_by_count(counts)
-    bars = make_bars((name, _word_failure(name), count, _list_failure(scope, name)) for name, count in ordered)
+    bars = make_bars((name, _describe_failure(name), count, _build_failure_url(scope, name)) for name, count in ordered)
     return FailureCounts(sum(counts.values()), every, bars)
 
 
-def _word_failure(name: str) -> str:
+def _describe_failure(name: str) -> str:
     return ENDS.get(name) or FAILURES.get(name, "failed, and no score says why")
 
 
-def _list_failure(scope: AttemptScope, name: str) -> str:
+def _build_failure_url(scope: AttemptScope, name: str) -> str:
     if name in ENDS:
-        return scope.list_attempts(outcome=name)
-    return scope.list_attempts(outcome="failed", failure=name)
+        return scope.build_attempts_url(outcome=name)
+    return scope.build_attempts_url(outcome="failed", failure=name)
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def group_tasks(scope: AttemptScope) -> Difficulty | None:
     words = dict(DIFFICULTIES)
     tried = [name for name in words if name != "untried"]
     untried, *bars = (
-        Bar(name, words[name], counts.get(name, 0), 0.0, scope.list_tasks(difficulty=name))
+        Bar(name, words[name], counts.get(name, 0), 0.0, scope.build_tasks_url(difficulty=name))
         for name in ("untried", *tried)
     )
     bars = make_bars((bar.name, bar.label, bar.count, bar.url) for bar in bars)
@@ -189,19 +189,19 @@ class Percentiles(Aggregate):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Five percentiles (10, 25, 50, 75, 90) of a policy's attempts, and where they lie in a drawing of all policies."""
+    """Five percentiles (10, 25, 50, 75, 90) of a policy's attempts, and their places in a drawing of all policies."""
 
     values: tuple[int, ...]
     most: int
 
     @property
     def places(self) -> list[float]:
-        """Percent of the drawing's width."""
+        """Places in percent of the drawing's width."""
         return [round(100 * value / (self.most or 1), 2) for value in self.values]
 
     @property
     def widths(self) -> tuple[float, float]:
-        """How wide the line from the 10th to the 90th percentile is, and the box from the 25th to the 75th."""
+        """Widths of the line from the 10th to the 90th percentile, and of the box from the 25th to the 75th."""
         low, first, _, third, high = self.places
         return round(high - low, 2), round(third - first, 2)
 
@@ -238,18 +238,18 @@ def measure_attempts(scope: AttemptScope) -> AttemptSizes | None:
     )
     rows = every[:MOST_POLICIES]
     most_steps, most_tokens = (max((row[at][-1] for row in rows if row[at]), default=0) for at in (2, 4))
-    found = [
+    policy_sizes = [
         PolicySizes(
             policy=policy,
             attempts=count,
-            url=scope.list_attempts(made_by=policy),
+            url=scope.build_attempts_url(made_by=policy),
             steps=Sizes(tuple(steps), most_steps),
             tokens=Sizes(tuple(tokens), most_tokens) if tokens else None,
             with_tokens=counted,
         )
         for policy, count, steps, counted, tokens in rows
     ]
-    return AttemptSizes(found, len(every) - len(rows)) if found else None
+    return AttemptSizes(policy_sizes, len(every) - len(rows)) if policy_sizes else None
 
 
 @dataclass(frozen=True)

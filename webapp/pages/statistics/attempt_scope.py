@@ -1,4 +1,4 @@
-"""The attempts that a page of the statistics counts, and the lists that show exactly those."""
+"""Attempts that a page of the statistics counts, and the lists that show exactly those."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class AttemptScope:
     @cached_property
     def from_id(self) -> int | None:
         """The number of the oldest attempt that counts; None if all of them do."""
-        rows = self._every().order_by("-id").values_list("pk", flat=True)
+        rows = self._select_attempts().order_by("-id").values_list("pk", flat=True)
         beyond = list(rows[NEWEST - 1 : NEWEST + 1])
         return beyond[0] if len(beyond) > 1 else None
 
     def attempts(self) -> QuerySet[Trajectory]:
         """Return the newest `NEWEST` attempts that are over."""
-        rows = self._every()
+        rows = self._select_attempts()
         return rows.filter(pk__gte=self.from_id) if self.from_id is not None else rows
 
-    def _every(self) -> QuerySet[Trajectory]:
+    def _select_attempts(self) -> QuerySet[Trajectory]:
         rows = Trajectory.objects.filter(live=False, environment__isnull=False).order_by()
         if self.environment:
             rows = rows.filter(environment=self.environment)
@@ -80,9 +80,9 @@ class AttemptScope:
             return rows.filter(environment=self.environment)
         return rows.exclude(environment__source=DEMO) if self.leave_out else rows
 
-    def list_attempts(self, **more: Any) -> str:
+    def build_attempts_url(self, **more: Any) -> str:
         """Return the address of the list of these attempts, narrowed by `more`."""
-        asked = {
+        parameters = {
             "environment": self.environment,
             "made_by": self.policy,
             "since": self.since.isoformat() if self.since else "",
@@ -90,13 +90,15 @@ class AttemptScope:
             "from_id": self.from_id,
             **more,
         }
-        return f"{reverse('trajectories:list')}?{urlencode({name: value for name, value in asked.items() if value})}"
+        return (
+            f"{reverse('trajectories:list')}?{urlencode({name: value for name, value in parameters.items() if value})}"
+        )
 
-    def list_tasks(self, **more: Any) -> str:
+    def build_tasks_url(self, **more: Any) -> str:
         """Return the address of the list of these tasks, narrowed by `more`."""
-        asked = {
+        parameters = {
             "environment": f"id:{self.environment}" if self.environment else "",
             "leave_out": self.leave_out,
             **more,
         }
-        return f"{reverse('scenarios:tasks')}?{urlencode({name: value for name, value in asked.items() if value})}"
+        return f"{reverse('scenarios:tasks')}?{urlencode({name: value for name, value in parameters.items() if value})}"

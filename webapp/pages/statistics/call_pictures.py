@@ -1,4 +1,4 @@
-"""Pictures of the newest attempts' insides: which tools they used and which failed, and which checks decided them."""
+"""Pictures of the newest attempts' calls and verdicts: tools in use and failing tools, and deciding checks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from webapp.environments.models import Environment
 from webapp.pages.statistics.attempt_pictures import Bar, make_bars
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.query_params import MOST_PICKS
-from webapp.runs.evaluations.statistics import wilson
+from webapp.runs.evaluations.statistics import compute_wilson_interval
 from webapp.scenarios.models import Check, TaskRevision
-from webapp.scenarios.verifiers import name_criteria
-from webapp.trajectories.failure_reason import newest_scores
+from webapp.scenarios.verifiers import list_criteria_lines
+from webapp.trajectories.failure_reason import load_newest_scores
 from webapp.trajectories.models import CallBy, Step
 from webapp.trajectories.totals import SCORED
 
@@ -33,7 +33,7 @@ FAILED = Q(ok=False) & ~Q(error_kind__in=INJECTED)
 """Calls that failed by themselves; an injected error is no tool's fault."""
 
 
-def list_picked(pks: list[int]) -> str:
+def build_picked_url(pks: list[int]) -> str:
     """Return the address of a list of these attempts; empty if they are more than a list takes."""
     keys = sorted(set(pks))
     address = f"{reverse('trajectories:list')}?{urlencode([('ids', pk) for pk in keys])}"
@@ -63,14 +63,14 @@ class ToolUse:
         return round(100 * self.failing, 2)
 
     @property
-    def certain(self) -> float:
-        """The share of failing calls that is certain at least."""
-        return wilson(self.errors, self.calls)[0]
+    def failing_lower_bound(self) -> float:
+        """Lower bound of the share of failing calls."""
+        return compute_wilson_interval(self.errors, self.calls)[0]
 
 
 @dataclass(frozen=True)
 class ToolUses:
-    """Of the newest `attempts`. `most_used` and `most_failing` are at most `SHOWN` each."""
+    """Tools in the newest `attempts`. `most_used` and `most_failing` are at most `SHOWN` each."""
 
     attempts: int
     tools: int
@@ -96,13 +96,13 @@ def count_tool_use(scope: AttemptScope) -> ToolUses | None:
             failed=ArrayAgg("trajectory", filter=FAILED, distinct=True, default=None),
         )
     )
-    found = list(rows)
-    if not found:
+    tool_rows = list(rows)
+    if not tool_rows:
         return None
-    names = dict(Environment.objects.filter(pk__in={row[0] for row in found}).values_list("pk", "name"))
+    names = dict(Environment.objects.filter(pk__in={row[0] for row in tool_rows}).values_list("pk", "name"))
     tools = [
-        ToolUse(tool, pk, names[pk], calls, errors, attempts, len(failed or ()), list_picked(failed or []))
-        for pk, tool, calls, errors, attempts, failed in found
+        ToolUse(tool, pk, names[pk], calls, errors, attempts, len(failed or ()), build_picked_url(failed or []))
+        for pk, tool, calls, errors, attempts, failed in tool_rows
     ]
     failing = [tool for tool in tools if tool.errors]
     return ToolUses(
@@ -111,14 +111,16 @@ def count_tool_use(scope: AttemptScope) -> ToolUses | None:
         calls=sum(tool.calls for tool in tools),
         errors=sum(tool.errors for tool in tools),
         most_used=sorted(tools, key=lambda tool: (-tool.calls, tool.tool, tool.environment_id))[:SHOWN],
-        most_failing=sorted(failing, key=lambda tool: (-tool.certain, tool.tool, tool.environment_id))[:SHOWN],
+        most_failing=sorted(failing, key=lambda tool: (-tool.failing_lower_bound, tool.tool, tool.environment_id))[
+            :SHOWN
+        ],
         faultless=len(tools) - len(failing),
     )
 
 
 @dataclass
 class CheckUse:
-    """How often a check was asked, failed, and was the only one that failed; `failed_in` are those attempts."""
+    """Counts of a check: asked, failed, and failed alone; `failed_in` are the attempts that failed it."""
 
     revision: int
     number: int
@@ -142,7 +144,7 @@ class CheckUse:
 
     @property
     def url(self) -> str:
-        return list_picked(self.failed_in)
+        return build_picked_url(self.failed_in)
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,7 @@ class CheckUses:
 
     @property
     def bars(self) -> list[Bar]:
-        """The checks by what is known of them."""
+        """Bars of the checks by kind."""
         kinds = ("differs", "fail in some attempts"), ("dead", "never fail"), ("always", "fail in every attempt")
         counts = [(name, label, int(getattr(self, name)), "") for name, label in kinds]
         return make_bars([*counts, ("unknown", "judged too few attempts", self.unknown, "")])
@@ -176,10 +178,10 @@ def count_check_use(scope: AttemptScope) -> CheckUses | None:
     """Return which checks decide; None if no attempt was judged by checks."""
     newest = list(scope.attempts().filter(SCORED).order_by("-id").values_list("pk", flat=True)[:NEWEST])
     uses: dict[tuple[int, int], CheckUse] = {}
-    judged = 0
-    for pk, score in newest_scores(newest).items():
+    judged_count = 0
+    for pk, score in load_newest_scores(newest).items():
         failed = [number for number, verdict in enumerate(score.verdicts) if not verdict.get("passed")]
-        judged += bool(score.verdicts)
+        judged_count += bool(score.verdicts)
         for number in range(len(score.verdicts)):
             use = uses.setdefault((score.revision_id, number), CheckUse(score.revision_id, number))
             use.asked += 1
@@ -189,17 +191,17 @@ def count_check_use(scope: AttemptScope) -> CheckUses | None:
                 use.failed_in.append(pk)
     if not uses:
         return None
-    known = [use for use in uses.values() if use.asked >= FEWEST_ATTEMPTS]
-    kinds = Counter(use.kind for use in known)
+    known_uses = [use for use in uses.values() if use.asked >= FEWEST_ATTEMPTS]
+    kinds = Counter(use.kind for use in known_uses)
     deciding = [use for use in uses.values() if use.failed]
     deciding = sorted(deciding, key=lambda use: (-use.alone, -use.failed, use.revision, use.number))[:SHOWN]
-    idle = [use for use in known if use.kind == "dead"]
+    idle = [use for use in known_uses if use.kind == "dead"]
     idle = sorted(idle, key=lambda use: (-use.asked, use.revision, use.number))[:SHOWN]
     _name_checks([*deciding, *idle])
     return CheckUses(
-        attempts=judged,
+        attempts=judged_count,
         checks=len(uses),
-        unknown=len(uses) - len(known),
+        unknown=len(uses) - len(known_uses),
         differs=kinds["differs"],
         dead=kinds["dead"],
         always=kinds["always"],
@@ -210,19 +212,19 @@ def count_check_use(scope: AttemptScope) -> CheckUses | None:
 
 
 def _name_checks(uses: list[CheckUse]) -> None:
-    """Give each its task and the label of its check."""
+    """Set the task and the label of the check on each."""
     revisions = {use.revision for use in uses}
-    tasks = {pk: (task, title) for pk, task, title in _tasks(revisions)}
+    tasks = {pk: (task, title) for pk, task, title in _load_tasks(revisions)}
     labels: dict[int, list[str]] = defaultdict(list)
     checks = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
     for revision, label in checks.values_list("revision", "label"):
         labels[revision].append(label)
-    labels |= name_criteria(revisions - labels.keys())
+    labels |= list_criteria_lines(revisions - labels.keys())
     for use in uses:
         use.task_id, use.task = tasks[use.revision]
-        known = labels[use.revision]
-        use.label = known[use.number] if use.number < len(known) else ""
+        check_labels = labels[use.revision]
+        use.label = check_labels[use.number] if use.number < len(check_labels) else ""
 
 
-def _tasks(revisions: set[int]) -> list[tuple[int, int, str]]:
+def _load_tasks(revisions: set[int]) -> list[tuple[int, int, str]]:
     return list(TaskRevision.objects.filter(pk__in=revisions).values_list("pk", "task", "task__title"))

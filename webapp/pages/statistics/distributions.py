@@ -1,4 +1,4 @@
-"""Numbers of many things as a mean, a median and a distribution."""
+"""Mean, median and distribution of many numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ BINS = 12
 
 @dataclass(frozen=True)
 class Bin:
-    """How many lie from `low` to `high`, both included. `share` is of the fullest one, from 0 to 100.
+    """Number of values from `low` to `high`, both included. `share` is relative to the fullest bin, from 0 to 100.
 
-    `url` lists them, where a list can.
+    `url` lists them, if a list can.
     """
 
     low: int
@@ -31,7 +31,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Spread:
-    """`count` numbers. There is none of no number at all: what was not measured is absent, not 0."""
+    """Summary of `count` numbers. There is none of no number at all: what was not measured is absent, not 0."""
 
     count: int
     mean: float
@@ -41,21 +41,22 @@ class Spread:
     bins: list[Bin]
 
 
-def spread(numbers: Iterable[int]) -> Spread | None:
+def compute_spread(numbers: Iterable[int]) -> Spread | None:
     values = list(numbers)
     if not values:
         return None
-    return Spread(len(values), fmean(values), float(median(values)), min(values), max(values), bins(values))
+    return Spread(len(values), fmean(values), float(median(values)), min(values), max(values), build_bins(values))
 
 
-def bins(numbers: Iterable[int], at_most: int = BINS) -> list[Bin]:
-    """At most `at_most` (and one more where the first begins lower) of equal, round width; the empty ones between too.
+def build_bins(numbers: Iterable[int], at_most: int = BINS) -> list[Bin]:
+    """Return at most `at_most` bins (and one more if the first begins lower) of equal, round width, with the empty ones
+    between.
 
     Widths are 1, 2, 5, 10, 20, 50 and so on, and every bin begins at a multiple of its width.
     """
     counted = Counter(numbers)
     low, high = min(counted), max(counted)
-    width = next(step for step in _steps() if (high - low) // step < at_most)
+    width = next(step for step in _iterate_widths() if (high - low) // step < at_most)
     grouped: Counter[int] = Counter()
     for number, times in counted.items():
         grouped[number // width] += times
@@ -64,10 +65,10 @@ def bins(numbers: Iterable[int], at_most: int = BINS) -> list[Bin]:
     return [Bin(at * width, at * width + width - 1, grouped[at], 100 * grouped[at] / most) for at in places]
 
 
-def linked(found: Iterable[Bin], url_of: Callable[[Bin], str]) -> list[Bin]:
-    """The same, each that is not empty with its address."""
+def add_bin_links(found: Iterable[Bin], url_of: Callable[[Bin], str]) -> list[Bin]:
+    """Return the same bins, each that is not empty with its address."""
     return [replace(one, url=url_of(one)) if one.count else one for one in found]
 
 
-def _steps() -> Iterable[int]:
+def _iterate_widths() -> Iterable[int]:
     return (round_one * 10**power for power in from_number() for round_one in (1, 2, 5))

@@ -1,6 +1,6 @@
-"""What environments amount to in EnvScaler's terms: its Table 2, the distributions of its Figure 8.
+"""Environments in EnvScaler's terms: its Table 2, the distributions of its Figure 8.
 
-One read gives the numbers of every environment, whatever their number; the rest is arithmetic.
+One query returns the numbers of every environment, whatever their number; the rest is arithmetic.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import NamedTuple
 from django.db.models import Count
 from django.urls import reverse
 
-from webapp.pages.statistics.distributions import Spread, linked, spread
-from webapp.pages.statistics.scope import Scope, listed_bar, picked
-from webapp.pages.statistics.tool_verdicts import Verdicts, verdicts
+from webapp.pages.statistics.distributions import Spread, add_bin_links, compute_spread
+from webapp.pages.statistics.scope import Scope, build_bar_url, build_ids_url
+from webapp.pages.statistics.tool_verdicts import Verdicts, compute_verdicts
+from webapp.pages.statistics.variant_counts import VariantTable, count_variants
 
 CONTENT = ("rule_count", "category_sizes", "query_count", "change_count")
 
 
 class Numbers(NamedTuple):
-    """Of one environment."""
+    """Counts of one environment."""
 
     environment: int
     rules: int
@@ -33,27 +34,29 @@ class Numbers(NamedTuple):
     trajectories: int
 
 
-def numbers(scope: Scope) -> list[Numbers]:
-    """One row an environment. Of a batch: its versions, with the scenarios, tasks and trajectories that it made."""
+def load_numbers(scope: Scope) -> list[Numbers]:
+    """Return one row for each environment; for a batch its versions, with the scenarios, tasks and trajectories that it
+    made."""
     if scope.batch is None:
-        made = ("scenario_count", "task_count", "trajectory_count")
-        every = scope.environments().values_list("pk", *(f"current__{name}" for name in CONTENT), *made)
+        product_columns = ("scenario_count", "task_count", "trajectory_count")
+        every = scope.environments().values_list("pk", *(f"current__{name}" for name in CONTENT), *product_columns)
         return [Numbers(*row) for row in every.iterator(chunk_size=5_000)]
-    own = scope.products("theme").filter(version__isnull=False).order_by("version").distinct("version")
-    rows = own.values_list("environment", *(f"version__{name}" for name in CONTENT))
-    below = [_made(scope, level) for level in ("scenario", "task", "trajectory")]
+    batch_products = scope.products("theme").filter(version__isnull=False).order_by("version").distinct("version")
+    rows = batch_products.values_list("environment", *(f"version__{name}" for name in CONTENT))
+    below = [_count_products(scope, level) for level in ("scenario", "task", "trajectory")]
     return [Numbers(pk, *content, *(counts.get(pk, 0) for counts in below)) for pk, *content in rows]
 
 
-def _made(scope: Scope, level: str) -> dict[int, int]:
-    """By environment. Two items may have become the same row: it is counted once."""
+def _count_products(scope: Scope, level: str) -> dict[int, int]:
+    """Count the products of a level by environment. Two items may have become the same row: it is counted once."""
     rows = scope.products(level).filter(**{f"{level}__isnull": False})
     return dict(rows.values_list("environment").annotate(Count(level, distinct=True)))
 
 
 @dataclass(frozen=True)
 class Measure:
-    """`published` is EnvScaler's mean and median over its 191 environments, where it gives them."""
+    """A measure of environments. `published` is EnvScaler's mean and median over its 191 environments, if it gives
+    them."""
 
     name: str
     label: str
@@ -120,30 +123,32 @@ class MeasureSpread:
     spread: Spread
 
 
-def measured(rows: list[Numbers], scope: Scope) -> list[MeasureSpread]:
-    """What can be said of these environments, in the order of `MEASURES`; the bars of those that are drawn link."""
-    found = []
+def compute_measures(rows: list[Numbers], scope: Scope) -> list[MeasureSpread]:
+    """Return the available measures of these environments, in the order of `MEASURES`; the drawn bars have links."""
+    measure_spreads = []
     for measure in MEASURES:
-        distribution = spread(number for row in rows for number in measure.take(row))
+        distribution = compute_spread(number for row in rows for number in measure.take(row))
         if distribution is not None and measure.name in DRAWN:
             pairs = [(number, row.environment) for row in rows for number in measure.take(row)]
-            bars = linked(distribution.bins, partial(listed_bar, scope, measure.name, pairs))
+            bars = add_bin_links(distribution.bins, partial(build_bar_url, scope, measure.name, pairs))
             distribution = replace(distribution, bins=bars)
         if distribution is not None:
-            found.append(MeasureSpread(measure, distribution))
-    return found
+            measure_spreads.append(MeasureSpread(measure, distribution))
+    return measure_spreads
 
 
-def steps(scope: Scope) -> Spread | None:
-    """Steps of a batch's trajectories; of all there are too many to count on a page."""
+def compute_steps(scope: Scope) -> Spread | None:
+    """Return the steps of a batch's trajectories; without a batch there are too many to count on a page."""
     if scope.batch is None:
         return None
     rows = scope.products("trajectory").filter(trajectory__isnull=False).order_by("trajectory").distinct("trajectory")
     pairs = list(rows.values_list("trajectory__step_count", "trajectory"))
-    found = spread(number for number, _ in pairs)
-    if found is None:
+    step_spread = compute_spread(number for number, _ in pairs)
+    if step_spread is None:
         return None
-    return replace(found, bins=linked(found.bins, partial(picked, reverse("trajectories:list"), pairs)))
+    return replace(
+        step_spread, bins=add_bin_links(step_spread.bins, partial(build_ids_url, reverse("trajectories:list"), pairs))
+    )
 
 
 @dataclass(frozen=True)
@@ -155,14 +160,16 @@ class Ecosystem:
     measured: list[MeasureSpread]
     steps: Spread | None
     verdicts: Verdicts | None
+    variants: VariantTable | None
 
     @property
     def drawn(self) -> list[MeasureSpread]:
-        known = {row.measure.name: row for row in self.measured}
-        return [known[name] for name in DRAWN if name in known]
+        measured_by_name = {row.measure.name: row for row in self.measured}
+        return [measured_by_name[name] for name in DRAWN if name in measured_by_name]
 
 
-def ecosystem(scope: Scope) -> Ecosystem:
-    rows = numbers(scope)
+def compute_ecosystem(scope: Scope) -> Ecosystem:
+    rows = load_numbers(scope)
     undescribed = sum(not row.sizes for row in rows)
-    return Ecosystem(scope, len(rows), undescribed, measured(rows, scope), steps(scope), verdicts(scope))
+    parts = (compute_measures(rows, scope), compute_steps(scope), compute_verdicts(scope), count_variants(scope))
+    return Ecosystem(scope, len(rows), undescribed, *parts)

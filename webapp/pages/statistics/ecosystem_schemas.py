@@ -1,13 +1,14 @@
-"""The statistics as the API shows them."""
+"""API schemas of the statistics of environments."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ninja import Schema
 from pydantic import Field
 
+from synthesis.stages import Variant
 from webapp.pages.statistics.distributions import Spread
 from webapp.pages.statistics.ecosystem import Ecosystem, MeasureSpread
 from webapp.pages.statistics.tool_verdicts import Verdicts
@@ -16,11 +17,15 @@ from webapp.rest.types import Id, ShortText
 
 
 class EcosystemQuery(Schema):
-    """A batch takes no other filter."""
+    """Filters of environments; a batch takes no other filter."""
 
     batch: Annotated[Id | None, Field(description="What this batch made.")] = None
     category: Annotated[ShortText, Field(description="Environments of this category.")] = ""
     source: Annotated[ShortText, Field(description="Environments of this source.")] = ""
+    variant: Annotated[
+        Literal["", Variant, "none"],
+        Field(description="Environments that this variant made; `none`: that no batch made."),
+    ] = ""
     demo: Annotated[
         bool,
         Field(description="Also those of the training demo, which are left out unless asked for.", examples=[True]),
@@ -34,7 +39,7 @@ class BinOut(Schema):
 
 
 class SpreadOut(Schema):
-    """Of `count` numbers; `bins` include both ends."""
+    """Summary of `count` numbers; `bins` include both ends."""
 
     count: int
     mean: float
@@ -45,7 +50,8 @@ class SpreadOut(Schema):
 
 
 class MeasureOut(SpreadOut):
-    """`published_mean` and `published_median` are EnvScaler's, over its 191 environments; null where it gives none."""
+    """A measure. `published_mean` and `published_median` are EnvScaler's, over its 191 environments; null if it gives
+    none."""
 
     name: str
     group: str
@@ -66,9 +72,8 @@ class ToolVerdictsOut(Schema):
 
 
 class VerdictsOut(Schema):
-    """Of the newest assessment of each version. `worst` are tools that failed, by the lower end of
-    the 95 % interval of their share of failing calls; `untried` tools were never called. `scores` are whole
-    percents."""
+    """Verdicts in the newest assessment of each version. `worst` are tools that failed, by the lower end of the 95 %
+    interval of their share of failing calls; `untried` tools were never called. `scores` are whole percents."""
 
     assessed: int
     kept: int
@@ -85,20 +90,38 @@ class VerdictsOut(Schema):
     scores: list[BinOut]
 
 
+class VariantCountOut(Schema):
+    """Products of a variant (empty: no batch): `distinct` counts different names of tools, `attempts` are judged."""
+
+    variant: str
+    environments: int
+    tools: int
+    distinct: int
+    tasks: int
+    attempts: int
+    solved: int
+
+
 class EcosystemOut(Schema):
-    """What was not measured is absent from `measures`, or null. `steps` are those of a batch's trajectories."""
+    """All statistics of environments. A measure without a number is absent from `measures`, or null. `steps` are those
+    of a batch's trajectories.
+
+    A batch has no `variants`, since it has only one.
+    """
 
     environments: int
     undescribed: int
     measures: list[MeasureOut]
     steps: SpreadOut | None
     verdicts: VerdictsOut | None
+    variants: list[VariantCountOut]
+    total: VariantCountOut | None
 
 
 class PointOut(Schema):
-    """`x` and `y` from 0 to 1; `nearest` is the number of the theme that is most like it, null where it is alone.
-    `grown`: an environment has grown from it; `state` is that of its item in a batch; `label` is that of the first
-    level that it hangs on."""
+    """A theme on the plane. `x` and `y` from 0 to 1; `nearest` is the number of the most similar theme, null if there
+    is no other. `grown`: an environment has grown from it; `state` is that of its item in a batch; `label` is its label
+    of the first level."""
 
     number: int
     name: str
@@ -118,33 +141,35 @@ class ThemeMapOut(Schema):
     more: bool
 
 
-def spread_out(spread: Spread | None) -> SpreadOut | None:
+def serialize_spread(spread: Spread | None) -> SpreadOut | None:
     return SpreadOut.model_validate(spread, from_attributes=True) if spread else None
 
 
-def verdicts_out(verdicts: Verdicts | None) -> VerdictsOut | None:
+def serialize_verdicts(verdicts: Verdicts | None) -> VerdictsOut | None:
     return VerdictsOut.model_validate(verdicts, from_attributes=True) if verdicts else None
 
 
-def measure_of(measured: MeasureSpread) -> dict[str, Any]:
+def serialize_measure(measured: MeasureSpread) -> dict[str, Any]:
     measure = measured.measure
     mean, median = measure.published or (None, None)
-    about = {name: getattr(measure, name) for name in ("name", "group", "label", "meaning")}
-    return asdict(measured.spread) | about | {"published_mean": mean, "published_median": median}
+    description = {name: getattr(measure, name) for name in ("name", "group", "label", "meaning")}
+    return asdict(measured.spread) | description | {"published_mean": mean, "published_median": median}
 
 
-def ecosystem_out(ecosystem: Ecosystem) -> EcosystemOut:
-    measures = [MeasureOut.model_validate(measure_of(measured)) for measured in ecosystem.measured]
+def serialize_ecosystem(ecosystem: Ecosystem) -> EcosystemOut:
+    measures = [MeasureOut.model_validate(serialize_measure(measured)) for measured in ecosystem.measured]
     return EcosystemOut(
         environments=ecosystem.environments,
         undescribed=ecosystem.undescribed,
         measures=measures,
-        steps=spread_out(ecosystem.steps),
-        verdicts=verdicts_out(ecosystem.verdicts),
+        steps=serialize_spread(ecosystem.steps),
+        verdicts=serialize_verdicts(ecosystem.verdicts),
+        variants=[VariantCountOut.from_orm(row) for row in (ecosystem.variants.rows if ecosystem.variants else [])],
+        total=VariantCountOut.from_orm(ecosystem.variants.total) if ecosystem.variants else None,
     )
 
 
-def theme_map_out(theme_map: ThemeMap) -> ThemeMapOut:
+def serialize_theme_map(theme_map: ThemeMap) -> ThemeMapOut:
     points = [
         PointOut(
             number=point.number,

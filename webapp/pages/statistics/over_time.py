@@ -1,4 +1,4 @@
-"""Outcomes of attempts and cost of LLM calls by day, as the statistics draw them; bounded however many there are."""
+"""Outcomes of attempts and cost of LLM calls by day, as the statistics draw them; bounded for any number of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from webapp.batches.models import LLMCall
 from webapp.environments.models import Environment
-from webapp.pages.demo_content import SOURCE, without_demo
+from webapp.pages.demo_content import SOURCE, exclude_demo
 from webapp.trajectories.models import Trajectory
 
 DAYS = 30
@@ -27,8 +27,8 @@ NOT_SCORED = "not scored"
 
 @dataclass(frozen=True)
 class DailyOutcomes:
-    """Attempts by day and outcome; `names` are the outcomes that came up, in their order, `values` as a list's filter
-    spells them. `leave_out` is the source whose attempts are not counted."""
+    """Attempts by day and outcome; `names` are the outcomes that occurred, in their order, `values` the same as a
+    list's filter takes them. `leave_out` is the source whose attempts are not counted."""
 
     names: tuple[str, ...]
     values: tuple[str, ...]
@@ -37,17 +37,17 @@ class DailyOutcomes:
 
     @property
     def linked_rows(self) -> list[tuple[date, list[tuple[int, str]]]]:
-        """Each day with its counts, and where what they count is listed."""
+        """Each day with its counts, and the address of the list of each."""
         return [
             (day, [(count, self._url(day, at) if count else "") for at, count in enumerate(counts)])
             for day, counts in self.rows
         ]
 
     def _url(self, day: date, at: int) -> str:
-        asked = {"outcome": self.values[at], "day": day.isoformat()} | (
+        parameters = {"outcome": self.values[at], "day": day.isoformat()} | (
             {"leave_out": self.leave_out} if self.leave_out else {}
         )
-        return f"{reverse('trajectories:list')}?{urlencode(asked)}"
+        return f"{reverse('trajectories:list')}?{urlencode(parameters)}"
 
     @property
     def only_day(self) -> date | None:
@@ -56,7 +56,7 @@ class DailyOutcomes:
 
     @property
     def drawing(self) -> dict[str, Any]:
-        """What the script needs: days, and a row of bars for each outcome."""
+        """Data for the script: days, and a row of bars for each outcome."""
         return {
             "days": [day.isoformat() for day, _ in self.rows],
             "names": list(self.names),
@@ -68,7 +68,7 @@ class DailyOutcomes:
 
 @dataclass(frozen=True)
 class DailyCost:
-    """One day's calls and their known cost; of `unpriced` calls nobody can tell it."""
+    """One day's calls and their known cost; that of `unpriced` calls is unknown."""
 
     day: date
     calls: int
@@ -78,7 +78,7 @@ class DailyCost:
 
 @dataclass(frozen=True)
 class OverTime:
-    """The last `DAYS` days. `cut`: there are so many rows that only the newest were looked at."""
+    """The last `DAYS` days. `cut`: there are so many rows that only the newest were read."""
 
     outcomes: DailyOutcomes | None
     costs: tuple[DailyCost, ...]
@@ -91,7 +91,7 @@ class OverTime:
 
     @property
     def unpriced(self) -> int:
-        """How many calls have no known cost."""
+        """Number of calls without a known cost."""
         return sum(row.unpriced for row in self.costs)
 
     @property
@@ -109,44 +109,48 @@ class OverTime:
         }
 
 
-def over_time(demo: bool = False) -> OverTime:
-    """Of all attempts but the training demo's, unless that is asked for, and of all calls."""
+def compute_daily_statistics(demo: bool = False) -> OverTime:
+    """Return outcomes and cost of all calls and of all attempts, with those of the training demo only if requested."""
     leave_out = "" if demo or not Environment.objects.filter(source=SOURCE).exists() else SOURCE
     attempts = Trajectory.objects.filter(environment__isnull=False)
-    attempts = attempts if demo else without_demo(attempts)
-    attempts, many = _recent(attempts, Trajectory.objects.all())
-    calls, more = _recent(LLMCall.objects.all(), LLMCall.objects.all())
+    attempts = attempts if demo else exclude_demo(attempts)
+    attempts, many = _filter_recent(attempts, Trajectory.objects.all())
+    calls, more = _filter_recent(LLMCall.objects.all(), LLMCall.objects.all())
     by_day = attempts.annotate(day=TruncDate("created_at", tzinfo=UTC)).values_list("day", "outcome")
     costs = calls.annotate(day=TruncDate("created_at", tzinfo=UTC)).values_list("day")
     costs = costs.annotate(Count("pk"), Sum("cost"), Count("cost")).order_by("day")
     daily = [DailyCost(day, count, cost or 0.0, count - priced) for day, count, cost, priced in costs]
-    outcomes = _outcomes(by_day.annotate(Count("pk")).order_by(), leave_out)
-    return OverTime(outcomes, _filled(daily), many or more)
+    outcomes = _build_outcomes(by_day.annotate(Count("pk")).order_by(), leave_out)
+    return OverTime(outcomes, _fill_missing_days(daily), many or more)
 
 
-def _recent(rows: QuerySet[Any], every: QuerySet[Any]) -> tuple[QuerySet[Any], bool]:
-    """The newest rows of the last days, and whether the number bounds them before the days do."""
+def _filter_recent(rows: QuerySet[Any], every: QuerySet[Any]) -> tuple[QuerySet[Any], bool]:
+    """Return the newest rows of the last days, and whether their number limits them before the days do."""
     last = every.aggregate(Max("pk"))["pk__max"] or 0
     since = timezone.now() - timedelta(days=DAYS)
     return rows.filter(pk__gt=last - NEWEST, created_at__gte=since), last > NEWEST
 
 
-def _days(first: date, last: date) -> list[date]:
+def _list_days(first: date, last: date) -> list[date]:
     return [first + timedelta(days=step) for step in range((last - first).days + 1)]
 
 
-def _outcomes(counted: Iterable[tuple[date, str, int]], leave_out: str) -> DailyOutcomes | None:
-    known = {(day, outcome): count for day, outcome, count in counted}
-    if not known:
+def _build_outcomes(counted: Iterable[tuple[date, str, int]], leave_out: str) -> DailyOutcomes | None:
+    count_by_outcome = {(day, outcome): count for day, outcome, count in counted}
+    if not count_by_outcome:
         return None
-    seen = {outcome for _, outcome in known}
-    names = [name for name in OUTCOMES if name in seen] + sorted(seen - set(OUTCOMES))
-    days = _days(min(day for day, _ in known), max(day for day, _ in known))
-    rows = tuple((day, tuple(known.get((day, name), 0) for name in names)) for day in days)
+    seen_outcomes = {outcome for _, outcome in count_by_outcome}
+    names = [name for name in OUTCOMES if name in seen_outcomes] + sorted(seen_outcomes - set(OUTCOMES))
+    days = _list_days(min(day for day, _ in count_by_outcome), max(day for day, _ in count_by_outcome))
+    rows = tuple((day, tuple(count_by_outcome.get((day, name), 0) for name in names)) for day in days)
     words = tuple(name.replace("_", " ") or NOT_SCORED for name in names)
     return DailyOutcomes(words, tuple(name or "none" for name in names), rows, leave_out)
 
 
-def _filled(rows: list[DailyCost]) -> tuple[DailyCost, ...]:
+def _fill_missing_days(rows: list[DailyCost]) -> tuple[DailyCost, ...]:
     by_day = {row.day: row for row in rows}
-    return tuple(by_day.get(day, DailyCost(day, 0, 0.0, 0)) for day in _days(min(by_day), max(by_day))) if rows else ()
+    return (
+        tuple(by_day.get(day, DailyCost(day, 0, 0.0, 0)) for day in _list_days(min(by_day), max(by_day)))
+        if rows
+        else ()
+    )

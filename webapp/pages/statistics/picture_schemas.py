@@ -1,4 +1,4 @@
-"""The pictures of the statistics as the API gives them."""
+"""API schemas of the pictures of the statistics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RateOut(Schema):
 
 
 class PolicySizesOut(Schema):
-    """Percentiles 10, 25, 50, 75 and 90; of tokens null if none of its attempts has a count."""
+    """Percentiles 10, 25, 50, 75 and 90 of a policy's attempts; of tokens null if none of its attempts has a count."""
 
     policy: str
     attempts: int
@@ -60,8 +60,8 @@ class VerifierCountOut(Schema):
 
 class UserFaultOut(Schema):
     """Judged conversations of a policy with a simulated user: in how many the judge found a fault of the user or gave
-    no usable verdict, how many of the faults people decided on, and in how many of these they saw one too; `missed`
-    are those without a fault in which people saw one."""
+    no usable verdict, how many of the faults people decided on, and in how many of these they saw one too; `missed` are
+    those without a fault in which people saw one."""
 
     policy: str
     user: str
@@ -74,8 +74,8 @@ class UserFaultOut(Schema):
 
 
 class AttemptPicturesOut(Schema):
-    """`rates` are of the environments and policies with the most judged attempts, `failures` name each attempt once,
-    `difficulty` counts tasks by the share of their judged attempts that solved them."""
+    """All pictures of attempts: `rates` are of the environments and policies with the most judged attempts, `failures`
+    name each attempt once, `difficulty` counts tasks by the share of their judged attempts that solved them."""
 
     rates: list[RateOut]
     failures: list[BarOut]
@@ -129,7 +129,7 @@ class CheckUsesOut(Schema):
 
 
 class CallPicturesOut(Schema):
-    """Of the newest 1,000 attempts; null if they made no call, or no checks judged them."""
+    """Pictures of the newest 1,000 attempts; null if they made no call, or no checks judged them."""
 
     tools: ToolUsesOut | None
     checks: CheckUsesOut | None
@@ -141,7 +141,8 @@ class DayOut(Schema):
 
 
 class ReviewPicturesOut(Schema):
-    """`stages` and `colours` are tasks as they stand now; `cut`: there were too many rows to read them all."""
+    """Pictures of reviews: `stages` and `colours` are the present states of tasks; `cut`: there were too many rows to
+    read them all."""
 
     stages: list[BarOut]
     events: list[DayOut]
@@ -150,8 +151,8 @@ class ReviewPicturesOut(Schema):
     cut: bool
 
 
-def attempt_pictures_out(pictures: AttemptPictures) -> AttemptPicturesOut:
-    """Say the pictures of attempts."""
+def serialize_attempt_pictures(pictures: AttemptPictures) -> AttemptPicturesOut:
+    """Serialize the pictures of attempts."""
     heat, failures, difficulty = pictures.heat, pictures.failures, pictures.difficulty
     rates = [
         RateOut(environment_id=row.environment_id, policy=policy, tried=cell.tried, solved=cell.solved)
@@ -164,12 +165,12 @@ def attempt_pictures_out(pictures: AttemptPictures) -> AttemptPicturesOut:
         failures=[BarOut.from_orm(bar) for bar in (failures.bars if failures else [])],
         difficulty=[BarOut.from_orm(bar) for bar in ([difficulty.untried, *difficulty.bars] if difficulty else [])],
         verifiers=[VerifierCountOut.from_orm(row) for row in pictures.verifiers],
-        sizes=[_sizes_out(row) for row in (pictures.sizes.rows if pictures.sizes else [])],
+        sizes=[_serialize_sizes(row) for row in (pictures.sizes.rows if pictures.sizes else [])],
         users=[UserFaultOut.from_orm(row) for row in (pictures.users.rows if pictures.users else [])],
     )
 
 
-def _sizes_out(row: PolicySizes) -> PolicySizesOut:
+def _serialize_sizes(row: PolicySizes) -> PolicySizesOut:
     tokens: Sizes | None = row.tokens
     return PolicySizesOut(
         policy=row.policy,
@@ -180,18 +181,18 @@ def _sizes_out(row: PolicySizes) -> PolicySizesOut:
     )
 
 
-def review_pictures_out(pictures: ReviewPictures) -> ReviewPicturesOut:
-    """Say the pictures of reviews and audits."""
+def serialize_review_pictures(pictures: ReviewPictures) -> ReviewPicturesOut:
+    """Serialize the pictures of reviews and audits."""
     return ReviewPicturesOut(
         stages=[BarOut.from_orm(bar) for bar in pictures.stages],
-        events=_days_out(pictures.events),
+        events=_serialize_days(pictures.events),
         colours=[BarOut.from_orm(bar) for bar in pictures.colours],
-        audits=_days_out(pictures.audits),
+        audits=_serialize_days(pictures.audits),
         cut=pictures.cut,
     )
 
 
-def _days_out(timeline: Timeline | None) -> list[DayOut]:
+def _serialize_days(timeline: Timeline | None) -> list[DayOut]:
     if timeline is None:
         return []
     return [DayOut(day=day, counts=dict(zip(timeline.names, counts, strict=True))) for day, counts in timeline.rows]

@@ -1,4 +1,4 @@
-"""Pages of the statistics that draw attempts, their calls and checks, reviews and audits."""
+"""Statistics pages of attempts, their calls and checks, reviews and audits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.environments.models import Environment
-from webapp.environments.queries import distinct
+from webapp.environments.queries import list_distinct_values
 from webapp.forms import filter_bar
-from webapp.pages.demo_content import demo_amounts
+from webapp.pages.demo_content import find_demo_amounts
 from webapp.pages.statistics.attempt_pictures import draw_attempts
 from webapp.pages.statistics.attempt_scope import NEWEST as NEWEST_ATTEMPTS
 from webapp.pages.statistics.attempt_scope import WINDOWS, AttemptScope
@@ -21,8 +21,8 @@ from webapp.pages.statistics.picture_schemas import AttemptPicturesQuery, Review
 from webapp.pages.statistics.review_pictures import NEWEST as NEWEST_EVENTS
 from webapp.pages.statistics.review_pictures import draw_reviews
 from webapp.query_params import Params
-from webapp.rest.api_examples import list_call
-from webapp.taxonomy.static_files import NAME, map_style_id
+from webapp.rest.api_examples import build_list_call
+from webapp.taxonomy.static_files import NAME, find_map_style_id
 from webapp.trajectories.models import Trajectory
 
 OFFERED = 100
@@ -31,6 +31,7 @@ USUAL_WINDOW = 30
 PAGES = (
     ("pages:ecosystem", "Environments"),
     ("pages:attempt-pictures", "Attempts"),
+    ("pages:difficulty-pictures", "Difficulty"),
     ("pages:call-pictures", "Tools and checks"),
     ("pages:review-pictures", "Reviews and audits"),
 )
@@ -38,7 +39,7 @@ PAGES = (
 
 
 def read_scope(request: HttpRequest) -> AttemptScope:
-    """Read the filters of an address; what cannot be understood is left out."""
+    """Read the filters of an address; values that cannot be read are left out."""
     params = Params(request.GET)
     days = params.choice("days", [str(days) for days in WINDOWS])
     return AttemptScope(params.id("environment"), params.text("policy"), int(days or 0), params.flag("demo"))
@@ -51,21 +52,23 @@ def make_filter_form(scope: AttemptScope) -> filter_bar.FilterForm:
     if scope.environment and scope.environment not in dict(offered):
         offered += list(rows.filter(pk=scope.environment))
     fields = {
-        "environment": filter_bar.select("Environment", offered, length=60),
-        "policy": filter_bar.select("Policy", distinct(Trajectory._meta.db_table, "policy"), length=60),
-        "days": _select_time("all"),
-        **filter_bar.hidden({"demo": "1" if scope.demo else ""}),
+        "environment": filter_bar.make_select("Environment", offered, length=60),
+        "policy": filter_bar.make_select(
+            "Policy", list_distinct_values(Trajectory._meta.db_table, "policy"), length=60
+        ),
+        "days": _build_time_field("all"),
+        **filter_bar.make_hidden_fields({"demo": "1" if scope.demo else ""}),
     }
     return filter_bar.FilterForm(vars(scope), fields)
 
 
-def _select_time(first: str | None) -> Any:
-    return filter_bar.select("Time", [(days, f"last {days} days") for days in WINDOWS], first=first)
+def _build_time_field(first: str | None) -> Any:
+    return filter_bar.make_select("Time", [(days, f"last {days} days") for days in WINDOWS], first=first)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def attempts(request: HttpRequest) -> HttpResponse:
+def show_attempts(request: HttpRequest) -> HttpResponse:
     """Show the pictures of attempts."""
     scope = read_scope(request)
     context: dict[str, Any] = {
@@ -74,15 +77,15 @@ def attempts(request: HttpRequest) -> HttpResponse:
         "newest": NEWEST_ATTEMPTS,
         "pictures": draw_attempts(scope),
         "filter_form": make_filter_form(scope),
-        "demo": None if scope.environment else demo_amounts(),
-        "copy_as": list_call(request, "api:get_attempt_pictures", AttemptPicturesQuery),
+        "demo": None if scope.environment else find_demo_amounts(),
+        "copy_as": build_list_call(request, "api:get_attempt_pictures", AttemptPicturesQuery),
     }
     return render(request, "pages/statistics/attempts.html", context)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def calls(request: HttpRequest) -> HttpResponse:
+def show_calls(request: HttpRequest) -> HttpResponse:
     """Show the pictures of tools and checks."""
     scope = read_scope(request)
     context: dict[str, Any] = {
@@ -92,24 +95,24 @@ def calls(request: HttpRequest) -> HttpResponse:
         "checks": count_check_use(scope),
         "fewest": FEWEST_ATTEMPTS,
         "filter_form": make_filter_form(scope),
-        "demo": None if scope.environment else demo_amounts(),
-        "copy_as": list_call(request, "api:get_call_pictures", AttemptPicturesQuery),
+        "demo": None if scope.environment else find_demo_amounts(),
+        "copy_as": build_list_call(request, "api:get_call_pictures", AttemptPicturesQuery),
     }
     return render(request, "pages/statistics/calls.html", context)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def reviews(request: HttpRequest) -> HttpResponse:
+def show_reviews(request: HttpRequest) -> HttpResponse:
     """Show the pictures of reviews and audits."""
     days = int(Params(request.GET).choice("days", [str(days) for days in WINDOWS]) or USUAL_WINDOW)
     context: dict[str, Any] = {
         "statistics_pages": PAGES,
         "pictures": draw_reviews(days),
-        "filter_form": filter_bar.FilterForm({"days": days}, {"days": _select_time(None)}),
+        "filter_form": filter_bar.FilterForm({"days": days}, {"days": _build_time_field(None)}),
         "newest": NEWEST_EVENTS,
         "plotly": NAME,
-        "map_style_id": map_style_id(),
-        "copy_as": list_call(request, "api:get_review_pictures", ReviewPicturesQuery),
+        "map_style_id": find_map_style_id(),
+        "copy_as": build_list_call(request, "api:get_review_pictures", ReviewPicturesQuery),
     }
     return render(request, "pages/statistics/reviews.html", context)

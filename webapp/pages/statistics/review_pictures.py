@@ -1,4 +1,4 @@
-"""Pictures of work over time: what became of tasks in review, and the colours that audits gave, by day."""
+"""Pictures of work over time: events of tasks in review, and the results of audits, by day."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from webapp.accounts.models import AuditEntry
 from webapp.pages.demo_content import SOURCE as DEMO
-from webapp.pages.demo_content import without_demo
+from webapp.pages.demo_content import exclude_demo
 from webapp.pages.statistics.attempt_pictures import Bar, make_bars
 from webapp.scenarios.models import AUDIT_RESULTS, Audit, AuditState, ReviewState, Task
 
@@ -36,7 +36,7 @@ DECIDED = ("approved", "rejected")
 
 @dataclass(frozen=True)
 class Timeline:
-    """Counts by day of things of a few sorts; days without any between the first and the last are there too."""
+    """Counts by day of a few kinds of things; empty days between the first and the last are included."""
 
     names: tuple[str, ...]
     rows: tuple[tuple[date, tuple[int, ...]], ...]
@@ -48,13 +48,13 @@ class Timeline:
 
     @property
     def only_day(self) -> date | None:
-        """The day on which everything happened; None if there were several."""
+        """The day of all events; None if there were several."""
         days = [day for day, counts in self.rows if any(counts)]
         return days[0] if len(days) == 1 else None
 
     @property
     def drawing(self) -> dict[str, Any]:
-        """What the script needs."""
+        """Data for the script."""
         return {
             "days": [day.isoformat() for day, _ in self.rows],
             "names": list(self.names),
@@ -76,7 +76,7 @@ def make_timeline(counts: Counter[tuple[date, str]], words: dict[str, str], axis
 
 @dataclass(frozen=True)
 class ReviewPictures:
-    """`stages` and `colours` are the tasks as they stand now; `cut`: only the newest rows were read."""
+    """All pictures: `stages` and `colours` are the present states of tasks; `cut`: only the newest rows were read."""
 
     days: int
     stages: list[Bar]
@@ -87,24 +87,24 @@ class ReviewPictures:
 
 
 def draw_reviews(days: int) -> ReviewPictures:
-    """Return how tasks stand in review and audits, and what happened in the last days."""
+    """Return the states of tasks in review and audits, and the events of the last days."""
     first = timezone.now().astimezone(UTC).date() - timedelta(days=days - 1)
     since = datetime.combine(first, time.min, UTC)
-    made, cut_tasks = _take_newest(without_demo(Task.objects.all()), since, "created_at")
+    new_tasks, cut_tasks = _take_newest(exclude_demo(Task.objects.all()), since, "created_at")
     changed, cut_changes = _take_newest(AuditEntry.objects.filter(action="task.change"), since, "at")
     audits, cut_audits = _take_newest(Audit.objects.all(), since, "created_at")
     events = Counter[tuple[date, str]]()
-    for day, count in _by_day(made, "created_at").values_list("day").annotate(Count("pk")):
+    for day, count in _annotate_day(new_tasks, "created_at").values_list("day").annotate(Count("pk")):
         events[day, "draft"] += count
     sides = {side: RawSQL(f"detail #>> '{{{side},review_state}}'", (), output_field=TextField()) for side in SIDES}
-    moves = _by_day(changed, "at").annotate(**sides).values_list("day", *SIDES)
+    moves = _annotate_day(changed, "at").annotate(**sides).values_list("day", *SIDES)
     for day, before, after, count in moves.annotate(Count("pk")):
         if before != after and (name := _name_move(before, after)):
             events[day, name] += count
     colours = Counter[tuple[date, str]]()
-    for day, state, count in _by_day(audits, "created_at").values_list("day", "state").annotate(Count("pk")):
+    for day, state, count in _annotate_day(audits, "created_at").values_list("day", "state").annotate(Count("pk")):
         colours[day, state] += count
-    tasks = without_demo(Task.objects.order_by())
+    tasks = exclude_demo(Task.objects.order_by())
     return ReviewPictures(
         days=days,
         stages=_count_tasks(tasks, "review_state", {str(value): str(label) for value, label in ReviewState.choices}),
@@ -119,26 +119,26 @@ SIDES = ("before", "after")
 
 
 def _name_move(before: str | None, after: str | None) -> str:
-    """Name the event of a task that changed its state in review; empty if it tells nothing."""
+    """Name the event of a task that changed its state in review; empty if it is not shown."""
     if before in DECIDED and after not in DECIDED:
         return "reopened"
     return after if after in REVIEW_EVENTS and after != "draft" else ""
 
 
 def _take_newest(rows: QuerySet[Any], since: datetime, column: str) -> tuple[QuerySet[Any], bool]:
-    """Return the newest rows since then, and whether their number bounds them before the time does."""
+    """Return the newest rows since then, and whether their number limits them before the time does."""
     last = rows.model._default_manager.aggregate(last=Max("pk"))["last"] or 0
     oldest = max(0, last - NEWEST)
     cut = rows.filter(pk__lte=oldest, **{f"{column}__gte": since}).exists() if oldest else False
     return rows.filter(pk__gt=oldest, **{f"{column}__gte": since}).order_by(), cut
 
 
-def _by_day(rows: QuerySet[Any], column: str) -> QuerySet[Any]:
+def _annotate_day(rows: QuerySet[Any], column: str) -> QuerySet[Any]:
     return rows.annotate(day=TruncDate(column, tzinfo=UTC))
 
 
 def _count_tasks(tasks: QuerySet[Task], column: str, words: dict[str, str]) -> list[Bar]:
-    """Return a bar for each state that tasks are in, with their list."""
+    """Return a bar for each state of tasks, with their list."""
     counts = dict(tasks.values_list(column).annotate(Count("pk")))
     name = "review" if column == "review_state" else "audit"
     demo = {"leave_out": DEMO}

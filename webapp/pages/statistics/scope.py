@@ -1,4 +1,4 @@
-"""The environments that a page of the statistics is about, and the lists that its numbers lead to."""
+"""Environments of a statistics page, and the lists that its numbers link to."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from webapp.batches.models import Batch, BatchProduct
 from webapp.environments.models import Environment
 from webapp.pages.demo_content import CATEGORY as DEMO_CATEGORY
 from webapp.pages.demo_content import SOURCE as DEMO
-from webapp.pages.demo_content import without_demo
+from webapp.pages.demo_content import exclude_demo
 from webapp.pages.statistics.distributions import Bin
 from webapp.query_params import MOST_PICKS
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Which environments: those that a `batch` made, or all that the filters leave in their current versions."""
+    """Selection of environments: those that a `batch` made, or all that the filters select in their current
+    versions."""
 
     batch: Batch | None = None
     category: str = ""
     source: str = ""
+    variant: str = ""
+    """The variant that made them; `none`: no batch did."""
     demo: bool = False
     """Also those of the training demo, which are left out unless they are asked for."""
 
     @property
     def narrowed(self) -> bool:
-        return bool(self.batch or self.category or self.source)
+        return bool(self.batch or self.category or self.source or self.variant)
 
     @property
     def without_demo(self) -> bool:
@@ -41,64 +44,72 @@ class Scope:
     @property
     def query(self) -> str:
         """The parameters of an address that shows the same environments."""
-        wanted: dict[str, Any] = {"category": self.category, "source": self.source}
-        wanted = {"batch": self.batch.pk} if self.batch else wanted | ({"demo": 1} if self.demo else {})
-        return urlencode(wanted, safe="/", quote_via=quote)
+        parameters: dict[str, Any] = {"category": self.category, "source": self.source}
+        parameters |= {"variant": self.variant} if self.variant else {}
+        parameters = {"batch": self.batch.pk} if self.batch else parameters | ({"demo": 1} if self.demo else {})
+        return urlencode(parameters, safe="/", quote_via=quote)
 
     @property
     def environments_url(self) -> str:
-        """Where they are listed."""
+        """The address of their list."""
         if self.batch:
             return f"{reverse('batches:batch', args=[self.batch.pk])}?tab=items&level=theme&state=kept"
         return self.listed()
 
     @cached_property
     def leave_out(self) -> str:
-        """The source that is left out of the counts, where there are environments of it."""
+        """The source that is left out of the counts, if it has environments."""
         return DEMO if self.without_demo and Environment.objects.filter(source=DEMO).exists() else ""
 
     def listed(self, **more: Any) -> str:
-        """The list of these environments, narrowed by `more`; without a batch."""
-        wanted = {"category": self.category, "source": self.source, "leave_out": self.leave_out, **more}
-        kept = {name: value for name, value in wanted.items() if value not in (None, "")}
-        return f"{reverse('environments:list')}?{urlencode(kept)}" if kept else reverse("environments:list")
+        """Return the address of the list of these environments, narrowed by `more`; without a batch."""
+        parameters = {name: getattr(self, name) for name in ("category", "source", "variant", "leave_out")} | more
+        set_parameters = {name: value for name, value in parameters.items() if value not in (None, "")}
+        return (
+            f"{reverse('environments:list')}?{urlencode(set_parameters)}"
+            if set_parameters
+            else reverse("environments:list")
+        )
 
     @property
     def assessed_url(self) -> str:
-        """Where those of them are listed that were assessed; without a batch."""
+        """The address of the list of those that were assessed; without a batch."""
         return self.listed(holds="score")
 
     def environments(self) -> QuerySet[Environment]:
-        """Without a batch."""
-        wanted = {"category": self.category, "source": self.source}
-        chosen = {name: value for name, value in wanted.items() if value}
+        """Return the environments; without a batch."""
+        lookups = {"category": self.category, "source": self.source}
+        chosen = {name: value for name, value in lookups.items() if value}
         rows = Environment.objects.filter(current__isnull=False, **chosen).order_by()
-        return without_demo(rows, "") if self.without_demo else rows
+        if self.variant:
+            rows = rows.filter(variant="" if self.variant == "none" else self.variant)
+        return exclude_demo(rows, "") if self.without_demo else rows
 
     def products(self, level: str) -> QuerySet[BatchProduct]:
-        """What the batch made on a level."""
+        """Return what the batch made on a level."""
         return BatchProduct.objects.filter(item__batch=self.batch, item__level=level).order_by()
 
     def versions(self) -> QuerySet[Any]:
-        """Ids."""
+        """Return the ids of the versions."""
         if self.batch is None:
             return self.environments().values("current")
         return self.products("theme").filter(version__isnull=False).values("version")
 
 
-def listed_bar(scope: Scope, name: str, pairs: list[tuple[int, int]], bar: Bin) -> str:
-    """The list of the environments of a bar: by their number; of a batch by their ids, as many as a list takes.
+def build_bar_url(scope: Scope, name: str, pairs: list[tuple[int, int]], bar: Bin) -> str:
+    """Return the list of the environments of a bar: by their number; for a batch by their ids, as many as a list takes.
 
-    A batch's environments may have a newer version by now, and attempts that others made.
+    A batch's environments may have a newer version by now, and attempts of others.
     """
     if scope.batch is not None:
-        return picked(reverse("environments:list"), pairs, bar)
+        return build_ids_url(reverse("environments:list"), pairs, bar)
     if name == "tools":
         return scope.listed(tools_min=bar.low, tools_max=bar.high)
     return scope.listed(holds=name, least=bar.low, most=bar.high)
 
 
-def picked(address: str, pairs: Iterable[tuple[int, int]], bar: Bin) -> str:
-    """A list of the rows whose number lies in a bar, out of (number, id); "" of more than it takes."""
+def build_ids_url(address: str, pairs: Iterable[tuple[int, int]], bar: Bin) -> str:
+    """Return a list of the rows whose number is in a bar, from (number, id); empty if there are more than a list
+    takes."""
     keys = sorted({key for number, key in pairs if bar.low <= number <= bar.high})
     return f"{address}?{urlencode([('ids', key) for key in keys])}" if len(keys) <= MOST_PICKS else ""

@@ -23,8 +23,8 @@ ERRED = "user_simulation"
 class UserFaultCount:
     """Judged conversations of a policy with a user (its prompt and model, empty if that is not recorded).
 
-    Of the `faults` that the judge found people decided on `decided`, and named the user's error in `agreed`; of the
-    conversations without a fault people named it in `missed`.
+    People decided on `decided` of the `faults` that the judge found, and named the user's error in `agreed`; in
+    `missed` they named it in conversations without a fault.
     """
 
     policy: str
@@ -39,9 +39,9 @@ class UserFaultCount:
 
     @property
     def share(self) -> float | None:
-        """The share of those with a verdict that the judge found at fault."""
-        known = self.judged - self.unknown
-        return self.faults / known if known else None
+        """The share of conversations with a verdict in which the judge found a fault."""
+        decided_count = self.judged - self.unknown
+        return self.faults / decided_count if decided_count else None
 
     @property
     def precision(self) -> float | None:
@@ -58,16 +58,16 @@ class UserFaultTable:
 
 def count_user_faults(scope: AttemptScope) -> UserFaultTable | None:
     """Return the counts by policy and user, the most judged first; None if no user was judged."""
-    found = defaultdict[tuple[str, str], list[int]](lambda: [0] * 6)
+    numbers_by_user = defaultdict[tuple[str, str], list[int]](lambda: [0] * 6)
     decisions = ReviewDecision.objects.filter(trajectory=OuterRef("pk"), user__isnull=False, undone_at__isnull=True)
-    marked = Exists(decisions.filter(reasons__contains=[ERRED]))
+    is_user_error = Exists(decisions.filter(reasons__contains=[ERRED]))
     fault = Q(user_fault="fault")
-    judged = (
+    judged_attempts = (
         scope.attempts()
         .exclude(user_fault="")
-        .annotate(user=KT("provenance__user"), is_decided=Exists(decisions), is_marked=marked)
+        .annotate(user=KT("provenance__user"), is_decided=Exists(decisions), is_marked=is_user_error)
     )
-    counts = judged.values_list("policy", "user").annotate(
+    counts = judged_attempts.values_list("policy", "user").annotate(
         Count("pk"),
         faults=Count("pk", filter=fault),
         unknown=Count("pk", filter=Q(user_fault="unknown")),
@@ -76,13 +76,13 @@ def count_user_faults(scope: AttemptScope) -> UserFaultTable | None:
         missed=Count("pk", filter=Q(user_fault="none", is_marked=True)),
     )
     for policy, user, *numbers in counts:
-        found[policy, user or ""] = numbers
-    if not found:
+        numbers_by_user[policy, user or ""] = numbers
+    if not numbers_by_user:
         return None
     rows = [
-        UserFaultCount(policy, user, scope.list_attempts(made_by=policy, user_fault="fault"), *numbers)
-        for (policy, user), numbers in sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
+        UserFaultCount(policy, user, scope.build_attempts_url(made_by=policy, user_fault="fault"), *numbers)
+        for (policy, user), numbers in sorted(numbers_by_user.items(), key=lambda item: (-item[1][0], item[0]))
     ]
-    sums = [sum(column) for column in zip(*found.values(), strict=True)]
-    total = UserFaultCount("", "", scope.list_attempts(user_fault="fault"), *sums)
+    sums = [sum(column) for column in zip(*numbers_by_user.values(), strict=True)]
+    total = UserFaultCount("", "", scope.build_attempts_url(user_fault="fault"), *sums)
     return UserFaultTable(rows[:MOST_ROWS], total, len(rows) - len(rows[:MOST_ROWS]))

@@ -34,11 +34,11 @@ class VerifierCount:
 def count_verifiers(scope: AttemptScope) -> list[VerifierCount]:
     """Return the kinds in their order; none if there is no task."""
     sums = scope.tasks().values_list("verifier_kind").annotate(Count("pk"), Sum("scored_count"), Sum("solved_count"))
-    found = {kind: counts for kind, *counts in sums}
-    if not found:
+    counts_by_kind = {kind: counts for kind, *counts in sums}
+    if not counts_by_kind:
         return []
     rows = []
     for kind, label in VERIFIER_TITLES.items():
-        tasks, attempts, solved = found.get(kind, (0, 0, 0))
-        rows.append(VerifierCount(kind, label, tasks, attempts, solved, scope.list_tasks(verifier=kind)))
+        tasks, attempts, solved = counts_by_kind.get(kind, (0, 0, 0))
+        rows.append(VerifierCount(kind, label, tasks, attempts, solved, scope.build_tasks_url(verifier=kind)))
     return rows

@@ -1,1 +1,1 @@
-"""The theme map: which themes are placed, where, and how they are drawn."""
+"""The theme map: the placed themes, their places, and their drawing."""

@@ -1,4 +1,4 @@
-"""The theme map: themes on a plane by how alike they are in words, coloured by label, and which have grown."""
+"""Theme map: themes on a plane by the likeness of their words, coloured by label, and which have grown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_LABEL = "no label"
 
 @dataclass(frozen=True)
 class MapChoice:
-    """What a user looks at: the themes of one first-level label, `alone` or among all, and those whose name or text
+    """Selection of a user: the themes of one first-level label, `alone` or among all, and those whose name or text
     holds `find`."""
 
     label: str = ""
@@ -55,22 +55,22 @@ class Point:
 
     @property
     def tab_index(self) -> int:
-        """The first point is the map's stop of the Tab key."""
+        """0 for the first point, which is the map's stop of the Tab key, -1 for others."""
         return 0 if self.number == 1 else -1
 
     @property
     def left(self) -> str:
         """Percent from the left of the drawing."""
-        return as_percent(self.place.x)
+        return format_percent(self.place.x)
 
     @property
     def top(self) -> str:
-        return as_percent(self.place.y)
+        return format_percent(self.place.y)
 
 
 @dataclass(frozen=True)
 class MapLabel:
-    """An entry of the legend. `left` and `top` are where its name stands on the plane, empty if it has no place."""
+    """An entry of the legend. `left` and `top` are the place of its name on the plane, empty if it has none."""
 
     name: str
     count: int
@@ -93,12 +93,12 @@ class ThemeMap:
 
     @property
     def height(self) -> int:
-        """Pixels of the drawing."""
+        """Height of the drawing in pixels."""
         return 420 if self.numbered else 520 if len(self.points) <= 300 else 640
 
     @property
     def dropped(self) -> bool:
-        """Whether some theme did not become an environment."""
+        """True if a theme did not become an environment."""
         return any(point.theme.state != ItemState.KEPT for point in self.points)
 
     @property
@@ -119,21 +119,21 @@ class ThemeMap:
         return [point for point in self.points if point.chosen]
 
 
-def themes_on_map(scope: Scope, choice: MapChoice) -> tuple[list[PlacedTheme], bool]:
+def list_map_themes(scope: Scope, choice: MapChoice) -> tuple[list[PlacedTheme], bool]:
     """Return the themes that are placed, and whether there are more."""
     themes = list_themes(scope, MOST)
-    shown = themes[:MOST]
+    shown_themes = themes[:MOST]
     if choice.alone:
-        shown = [theme for theme in shown if name_label(theme, 0) == choice.label]
-    return shown, len(themes) > MOST
+        shown_themes = [theme for theme in shown_themes if name_label(theme, 0) == choice.label]
+    return shown_themes, len(themes) > MOST
 
 
-def is_quick(themes: Sequence[PlacedTheme]) -> bool:
+def is_quickly_placed(themes: Sequence[PlacedTheme]) -> bool:
     return has_quick_layout([theme.text for theme in themes])
 
 
 def draw_theme_map(themes: Sequence[PlacedTheme], more: bool, choice: MapChoice) -> ThemeMap:
-    """Draw themes; the first time for these texts it takes what `layout` takes."""
+    """Draw themes; the first time for these texts it takes as long as `layout`."""
     places = load_layout([theme.text for theme in themes])
     depth = 1 if choice.alone else 0
     names = [name_label(theme, depth) for theme in themes]
@@ -168,15 +168,17 @@ def is_chosen(theme: PlacedTheme, choice: MapChoice) -> bool:
 def _place_labels(
     counts: list[tuple[str, int]], colours: dict[str, int], points: list[Point], choice: MapChoice
 ) -> list[MapLabel]:
-    """Put the name of each coloured label where its themes are densest, below names that stand there already. If the
-    user chose a label among all, its name stands alone."""
+    """Place the name of each coloured label at the densest of its themes, below names that are there already.
+
+    If the user chose a label among all, only its name is shown.
+    """
     only = "" if choice.alone else choice.label
     taken: list[tuple[float, float]] = []
     labels = []
     for name, count in counts:
         colour = colours.get(name, 0)
-        wanted = name == only if only else colour and count >= NAMED_FROM
-        if not wanted or len(points) <= NUMBERED:
+        is_named = name == only if only else colour and count >= NAMED_FROM
+        if not is_named or len(points) <= NUMBERED:
             labels.append(MapLabel(name, count, colour))
             continue
         x, y = _find_densest([(one.place.x, one.place.y) for one in points if one.label == name])
@@ -184,20 +186,20 @@ def _place_labels(
         while any(abs(x - left) < TEXT_WIDTH and abs(y - top) < TEXT_HEIGHT for left, top in taken):
             y += TEXT_HEIGHT if y < 0.9 else -0.5
         taken.append((x, y))
-        labels.append(MapLabel(name, count, colour, as_percent(x), as_percent(y)))
+        labels.append(MapLabel(name, count, colour, format_percent(x), format_percent(y)))
     return labels
 
 
 def _find_densest(places: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return the middle of the places that lie near the one with the most others around it."""
+    """Return the middle of the places near the one with the most others around it."""
     import numpy
 
-    found = numpy.array(places)
-    near = numpy.hypot(*(found[:, None, :] - found[None, :, :]).transpose(2, 0, 1)) < NEAR
-    x, y = found[near[near.sum(axis=1).argmax()]].mean(axis=0)
+    points_array = numpy.array(places)
+    near = numpy.hypot(*(points_array[:, None, :] - points_array[None, :, :]).transpose(2, 0, 1)) < NEAR
+    x, y = points_array[near[near.sum(axis=1).argmax()]].mean(axis=0)
     return float(x), float(y)
 
 
-def as_percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return the place of a share of the plane inside its margins, for SVG."""
     return f"{MARGIN + share * (100 - 2 * MARGIN):.2f}%"

@@ -1,1 +1,1 @@
-"""One decision on many tasks: a forecast of what it would do, task by task, and the act."""
+"""One decision on many tasks: a forecast of its effects, task by task, and the action."""

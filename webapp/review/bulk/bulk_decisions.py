@@ -1,4 +1,4 @@
-"""One decision on many tasks: looked at before, each bound to the task as it was seen, undone together."""
+"""One decision on many tasks: previewed, each bound to the task as it was seen, undone together."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from synthesis.errors import InputError
 from webapp.errors import Refusal
 from webapp.frequencies import rank_by_count
 from webapp.review.bulk.vote_forecast import VoteForecast, forecast_votes
-from webapp.review.decisions import DecisionChoice, checked, decide
+from webapp.review.decisions import DecisionChoice, check_choice, create_decision
 from webapp.review.models import ReviewDecision, ReviewKind
-from webapp.review.task_gate import Obstacle, obstacle_codes, obstacles, task_tag
+from webapp.review.task_gate import Obstacle, build_task_tag, list_obstacle_codes, list_obstacles
 from webapp.review.verdicts import APPROVE
 from webapp.scenarios.models import ReviewState, Task, TaskReference
-from webapp.scenarios.references import hold_references
+from webapp.scenarios.references import cache_references
 
 
 @dataclass(frozen=True)
 class BulkLine:
-    """A chosen task: its entity tag, what stands in the way of approving it, and what people decided on it."""
+    """A chosen task: its entity tag, obstacles to its approval, and the decisions of people on it."""
 
     task: Task
     seen: str
@@ -33,25 +33,25 @@ class BulkLine:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the person can approve the task as it stands, and has not done so."""
+        """True if the person can approve the task in its current state, and has not done so."""
         return not self.obstacles and not self.votes.queue and not self.votes.is_approved_already
 
     @property
     def leaves_open(self) -> str:
-        """Why an approval would leave the task in review; empty if it would not, or cannot be given."""
+        """The reason why an approval would leave the task in review; empty if it would not, or cannot be given."""
         return self.votes.leaves_open if self.is_clear else ""
 
 
-def bulk_preview(user: Any, keys: Sequence[int]) -> dict[str, Any]:
-    """The chosen tasks as they are now, with what an approval by the person would meet; tasks that it meets something
-    on come first."""
+def build_bulk_preview(user: Any, keys: Sequence[int]) -> dict[str, Any]:
+    """Return the chosen tasks in their current state, with the conflicts of an approval by the person; tasks with
+    conflicts come first."""
     rows = Task.objects.filter(pk__in=keys).select_related("environment", "current", "audit")
     rows = rows.defer("current__record", "audit__probes", "environment__summary").prefetch_related("audit__faults")
     tasks = list(rows.order_by("id"))
-    hold_references(task.current for task in tasks if task.current is not None)
+    cache_references(task.current for task in tasks if task.current is not None)
     votes = forecast_votes(user, {task.pk: task.current_id for task in tasks})
-    lines = [BulkLine(task, task_tag(task), obstacles(task), votes[task.pk]) for task in tasks]
-    lines.sort(key=_sort_key)
+    lines = [BulkLine(task, build_task_tag(task), list_obstacles(task), votes[task.pk]) for task in tasks]
+    lines.sort(key=_build_sort_key)
     return {
         "lines": lines,
         "missing": len(keys) - len(lines),
@@ -62,8 +62,8 @@ def bulk_preview(user: Any, keys: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _sort_key(line: BulkLine) -> tuple[bool, ...]:
-    """Where a line stands: what an approval meets something on first, what the person has approved last."""
+def _build_sort_key(line: BulkLine) -> tuple[bool, ...]:
+    """Return the sort key of a line: conflicts with an approval first, tasks that the person has approved last."""
     return line.votes.is_approved_already, not line.votes.takes_back, not line.leaves_open, line.is_clear
 
 
@@ -83,8 +83,8 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class ApprovalCounts:
-    """Of `chosen` tasks so many can be approved as they stand; `approved` are approved by the person already, and
-    `left_out`: (tasks, why) of the others.
+    """Of `chosen` tasks, `clear` ones can be approved in their current state; `approved` are approved by the person
+    already, and `left_out` has (tasks, reason) of the others.
 
     Of the clear ones, `taken_back` replace another decision of the person's own, and `left_open` stay in review.
     """
@@ -97,13 +97,16 @@ class ApprovalCounts:
     left_open: int
 
 
-def approval_counts(user: Any, keys: Sequence[int]) -> ApprovalCounts:
-    """What `bulk_preview` would say of the chosen tasks, counted in a few queries: for who is still choosing."""
-    known = Exists(TaskReference.objects.filter(revision=OuterRef("current")))
-    rows = list(Task.objects.filter(pk__in=keys).values_list("pk", "audit_state", "current", known, "superseded"))
+def count_approvals(user: Any, keys: Sequence[int]) -> ApprovalCounts:
+    """Return the numbers of `build_bulk_preview` for the chosen tasks with a few queries, for a person who is still
+    choosing."""
+    has_reference = Exists(TaskReference.objects.filter(revision=OuterRef("current")))
+    rows = list(
+        Task.objects.filter(pk__in=keys).values_list("pk", "audit_state", "current", has_reference, "superseded")
+    )
     votes = forecast_votes(user, {pk: current for pk, _, current, _, _ in rows})
     codes = {
-        pk: obstacle_codes(state, revision=current is not None, reference=reference, superseded=superseded)
+        pk: list_obstacle_codes(state, revision=current is not None, reference=reference, superseded=superseded)
         or (["not_yours"] if votes[pk].queue else [])
         for pk, state, current, reference, superseded in rows
         if not votes[pk].is_approved_already
@@ -122,8 +125,8 @@ def approval_counts(user: Any, keys: Sequence[int]) -> ApprovalCounts:
 
 @dataclass(frozen=True)
 class BulkResult:
-    """What one bulk act did. `left` tasks were changed, or may not be approved, and are as they were; so are those that
-    the person had `approved` already."""
+    """Result of one bulk action. `left` tasks were changed, or may not be approved, and are unchanged; so are those
+    that the person had `approved` already."""
 
     group: uuid.UUID
     decided: int
@@ -131,38 +134,38 @@ class BulkResult:
     approved: int
 
 
-def decide_many(user: Any, seen: dict[int, str], choice: DecisionChoice) -> BulkResult:
-    """Decide on many tasks, each as it was seen; what cannot be decided, or need not be approved again, is left.
+def decide_on_tasks(user: Any, seen: dict[int, str], choice: DecisionChoice) -> BulkResult:
+    """Decide on many tasks, each as it was seen; tasks that cannot be decided, or need not be approved again, are left.
 
-    Raises InputError: the choice itself, or nothing was chosen, or nothing could be decided.
+    Raises InputError if the choice is invalid, no task was chosen, or none could be decided.
     """
-    given, group = checked(ReviewKind.TASK, choice), uuid.uuid4()
+    cleaned_choice, group = check_choice(ReviewKind.TASK, choice), uuid.uuid4()
     if not seen:
         raise InputError("Choose at least one task.")
-    approved = _find_approved(user, list(seen)) if given.verdict == APPROVE else set()
+    approved = _find_approved_tasks(user, list(seen)) if cleaned_choice.verdict == APPROVE else set()
     if len(approved) == len(seen):
         raise InputError("You approved all of them already.")
-    done, said = 0, ""
+    done, first_error = 0, ""
     for key in sorted(seen.keys() - approved):
         try:
-            decide(user, ReviewKind.TASK, key, given, seen[key], group=group)
+            create_decision(user, ReviewKind.TASK, key, cleaned_choice, seen[key], group=group)
         except Refusal as error:
-            said = said or str(error)
+            first_error = first_error or str(error)
         else:
             done += 1
     if not done:
-        raise InputError(f"None of them could be decided. The first: {said}")
+        raise InputError(f"None of them could be decided. The first: {first_error}")
     return BulkResult(group, done, len(seen) - done - len(approved), len(approved))
 
 
-def _find_approved(user: Any, keys: Sequence[int]) -> set[int]:
-    """Those of some tasks that the person approved as they are now."""
+def _find_approved_tasks(user: Any, keys: Sequence[int]) -> set[int]:
+    """Return those of some tasks that the person approved in their current state."""
     current: dict[int, int | None] = dict(Task.objects.filter(pk__in=keys).values_list("pk", "current_id"))
     return {pk for pk, votes in forecast_votes(user, current).items() if votes.is_approved_already}
 
 
-def states_after(group: uuid.UUID) -> list[tuple[int, str]]:
-    """(tasks, review state) of what one bulk act decided, as it is now; the most frequent first."""
+def count_states_after(group: uuid.UUID) -> list[tuple[int, str]]:
+    """Return (tasks, current review state) of the tasks that one bulk action decided, the most frequent first."""
     rows = Task.objects.filter(pk__in=ReviewDecision.objects.filter(group=group).values("task"))
     states = Counter(rows.values_list("review_state", flat=True).order_by())
     return [(count, str(ReviewState(state).label)) for state, count in rank_by_count(states)]

@@ -1,1 +1,1 @@
-"""What flags a trajectory for review: a person who put a flag on it, or a rule that looks at how it ended."""
+"""Flags on trajectories for review: put by a person, or by a rule on how the trajectory ended."""

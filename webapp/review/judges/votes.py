@@ -1,4 +1,4 @@
-"""Votes of judges: asked of a queue's items, written as decisions that count for nothing, and compared with people."""
+"""Votes of judges on a queue's items, stored as decisions that do not count, and compared with people."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from synthesis.assessment.review_judge import ReviewBrief, ReviewReply, review_verdict
+from synthesis.assessment.review_judge import ReviewBrief, ReviewReply, ask_review_verdict
 from synthesis.errors import InputError, LLMError, MalformedReply
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
 from webapp.accounts.access import ADJUDICATORS
-from webapp.accounts.row_log import acting
+from webapp.accounts.row_log import set_actor
 from webapp.database.kept_sql import Given, KeptQuery
-from webapp.endpoints.connections import chat_with
+from webapp.endpoints.connections import open_chat_model
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import find_choice
 from webapp.errors import NotFound
 from webapp.jobs.models import Job
-from webapp.jobs.queries import of_subject, open_of
-from webapp.jobs.services import create
-from webapp.review.judges.briefs import brief_of
+from webapp.jobs.queries import find_open_job, list_subject_jobs
+from webapp.jobs.services import enqueue_job
+from webapp.review.judges.briefs import build_brief
 from webapp.review.models import (
     QueueItem,
     ReviewDecision,
     ReviewItemState,
     ReviewKind,
     ReviewQueue,
-    subject_filter,
+    build_subject_filter,
 )
 from webapp.review.queues import require_editor
-from webapp.review.subjects import locked_subject, subject_title, tag_of
-from webapp.review.verdicts import reason_labels, verdict_label
+from webapp.review.subjects import build_entity_tag, get_subject_title, lock_subject
+from webapp.review.verdicts import get_verdict_label, list_reason_labels
 from webapp.scenarios.models import Task
 from webapp.templatetags.show import counted
 from webapp.trajectories.models import Trajectory
@@ -53,7 +53,8 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass
 class JudgeRun:
-    """What became of a queue's items: `malformed` gave no usable reply, and left nothing."""
+    """Result of judging a queue's items: `malformed` lists items without a usable reply, for which nothing is
+    stored."""
 
     judge: str
     asked: int = 0
@@ -61,43 +62,43 @@ class JudgeRun:
     malformed: list[dict[str, str]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
-        """The result of the job, which `last_asking` reads."""
+        """Return the result of the job, which `find_last_asking` reads."""
         return {"judge": self.judge, "asked": self.asked, "voted": self.voted, "failed": self.malformed}
 
 
 def start_judging(user: Any, queue: ReviewQueue, model: str) -> Job:
-    """Queue the asking of a judge. Raises NotFound: no such model; Conflict: the person may not."""
+    """Start the job that asks a judge. Raises NotFound for an unknown model; Conflict if the person may not."""
     require_editor(user)
     if find_choice(model) is None:
         raise NotFound("There is no such model. Choose one that an endpoint lists.")
     subject = f"queue:{queue.pk}"
-    known = open_of(JUDGE_JOB, subject)
-    if known is not None:
-        return known
+    open_job = find_open_job(JUDGE_JOB, subject)
+    if open_job is not None:
+        return open_job
     payload = {"queue": queue.pk, "model": model}
-    return create(JUDGE_JOB, f"A judge's votes in {queue.name}", payload, user, subject=subject)
+    return enqueue_job(JUDGE_JOB, f"A judge's votes in {queue.name}", payload, user, subject=subject)
 
 
 @dataclass(frozen=True)
 class Asking:
-    """The newest asking of a judge about a queue's items: its job, and what came of it."""
+    """The newest asking of a judge about a queue's items: its job, and its result."""
 
     job: Job
     voted: int
     unusable: int
 
 
-def last_asking(queue: ReviewQueue) -> Asking | None:
-    """What a queue's page says of the newest asking, whether it goes on, ended or failed."""
-    job = of_subject(JUDGE_JOB, f"queue:{queue.pk}").first()
+def find_last_asking(queue: ReviewQueue) -> Asking | None:
+    """Return the newest asking for the queue's page, whether it is running, ended or failed."""
+    job = list_subject_jobs(JUDGE_JOB, f"queue:{queue.pk}").first()
     if job is None:
         return None
     result = job.result or {}
     return Asking(job, result.get("voted", 0), len(result.get("failed", [])))
 
 
-def unjudged(queue: ReviewQueue, judge: str) -> list[QueueItem]:
-    """The open items that a judge has not voted on, those first that people get first."""
+def list_unjudged_items(queue: ReviewQueue, judge: str) -> list[QueueItem]:
+    """Return the open items that a judge has not voted on, in the order in which people get them."""
     votes = ReviewDecision.objects.filter(judge=judge, undone_at__isnull=True)
     votes = votes.filter(**{f"{queue.kind}_id": OuterRef(f"{queue.kind}_id")})
     if queue.kind == "task":
@@ -107,24 +108,24 @@ def unjudged(queue: ReviewQueue, judge: str) -> list[QueueItem]:
 
 
 def judge_queue(user: Any, queue: ReviewQueue, model: str, progress: Progress) -> JudgeRun:
-    """Ask a judge about every open item that it has not voted on; what is written stays. `progress` may raise to stop.
+    """Ask a judge about every open item that it has not voted on; stored votes remain. `progress` may raise to stop.
 
-    Raises InputError: no such model; LLMError: the endpoint.
+    Raises InputError for an unknown model; LLMError for an error of the endpoint.
     """
     chosen = find_choice(model)
     if chosen is None:
         raise InputError("There is no such model any more. Choose another one.")
     row, name = chosen
     run = JudgeRun(f"{row.name}: {name}"[:NAME_CHARS])
-    items = unjudged(queue, run.judge)
+    items = list_unjudged_items(queue, run.judge)
     for start in range(0, len(items), AT_ONCE):
         progress(start, len(items), counted(run.voted, "vote"))
         some = items[start : start + AT_ONCE]
-        told = [_told(queue, item) for item in some]
-        replies = async_to_sync(_asked)(row, name, [brief for brief, _ in told])
-        for item, (_, seen), reply in zip(some, told, replies, strict=True):
+        questions = [_build_question(queue, item) for item in some]
+        replies = async_to_sync(_ask_judge)(row, name, [brief for brief, _ in questions])
+        for item, (_, seen), reply in zip(some, questions, replies, strict=True):
             if isinstance(reply, MalformedReply) or not isinstance(reply, LLMError):
-                _keep(user, queue, run, item, seen, reply)
+                _store_vote(user, queue, run, item, seen, reply)
         for reply in replies:
             if isinstance(reply, LLMError) and not isinstance(reply, MalformedReply):
                 raise reply
@@ -132,65 +133,66 @@ def judge_queue(user: Any, queue: ReviewQueue, model: str, progress: Progress) -
     return run
 
 
-def _told(queue: ReviewQueue, item: QueueItem) -> tuple[ReviewBrief, str]:
-    """(the question, the entity tag of what it is about)."""
+def _build_question(queue: ReviewQueue, item: QueueItem) -> tuple[ReviewBrief, str]:
+    """Return (the question, the entity tag of its object)."""
     subject: Any = item.subject
     if isinstance(subject, Task):
         rows = Task.objects.select_related("environment", "current__scenario__version")
         subject = rows.get(pk=subject.pk)
     elif isinstance(subject, Trajectory):
         subject = Trajectory.objects.select_related("revision").get(pk=subject.pk)
-    return brief_of(queue, subject), tag_of(queue.kind, subject)
+    return build_brief(queue, subject), build_entity_tag(queue.kind, subject)
 
 
-async def _asked(
+async def _ask_judge(
     row: Endpoint, model: str, briefs: Sequence[ReviewBrief]
 ) -> list[ReviewReply | MalformedReply | LLMError]:
-    """The replies, in order; a failure stands in its place, so that the others are kept."""
-    async with chat_with(row, model, "judge") as chat:
+    """Return the replies, in order; a failure takes the place of its reply, so that the others are kept."""
+    async with open_chat_model(row, model, "judge") as chat:
         asker = Asker({"judge": chat}, MemoryStore())
 
-        async def one(number: int, brief: ReviewBrief) -> ReviewReply | MalformedReply | LLMError:
+        async def ask_about_item(number: int, brief: ReviewBrief) -> ReviewReply | MalformedReply | LLMError:
             try:
-                return await review_verdict(asker, brief, f"item-{number}")
+                return await ask_review_verdict(asker, brief, f"item-{number}")
             except (MalformedReply, LLMError) as error:
                 return error
 
-        return list(await asyncio.gather(*(one(number, brief) for number, brief in enumerate(briefs))))
+        return list(await asyncio.gather(*(ask_about_item(number, brief) for number, brief in enumerate(briefs))))
 
 
-def _keep(
+def _store_vote(
     user: Any, queue: ReviewQueue, run: JudgeRun, item: QueueItem, seen: str, reply: ReviewReply | MalformedReply
 ) -> None:
     run.asked += 1
     if isinstance(reply, MalformedReply):
-        place = f"{subject_title(item.subject)[:NAME_CHARS]} (item {item.pk})"
-        run.malformed.append({"place": place, "reason": clean(str(reply))[:500]})
+        place = f"{get_subject_title(item.subject)[:NAME_CHARS]} (item {item.pk})"
+        run.malformed.append({"place": place, "reason": clean_text(str(reply))[:500]})
         return
-    with acting(user, f"{run.judge} was asked"):
-        subject = locked_subject(queue.kind, item.subject_id)
-        if tag_of(queue.kind, subject) != seen:
+    with set_actor(user, f"{run.judge} was asked"):
+        subject = lock_subject(queue.kind, item.subject_id)
+        if build_entity_tag(queue.kind, subject) != seen:
             return
         ReviewDecision.objects.create(
-            **subject_filter(queue.kind, item.subject_id),
+            **build_subject_filter(queue.kind, item.subject_id),
             revision=subject.current if isinstance(subject, Task) else None,
             seen=seen,
             queue=queue,
             judge=run.judge,
             verdict=reply.verdict,
             reasons=list(dict.fromkeys(reply.reasons)),
-            comment=clean(reply.comment),
+            comment=clean_text(reply.comment),
         )
     run.voted += 1
 
 
-def asks_several(kind: str, pk: int) -> bool:
-    """Whether an open item of any queue asks several people about an object: each decides before seeing the others."""
-    return _asking_several(kind).first(subject=pk) is not None
+def needs_several_people(kind: str, pk: int) -> bool:
+    """Return whether an open item of any queue asks several people about an object: each decides before seeing the
+    others."""
+    return _query_several_people(kind).first(subject=pk) is not None
 
 
 @cache
-def _asking_several(kind: str) -> KeptQuery[int]:
+def _query_several_people(kind: str) -> KeptQuery[int]:
     return KeptQuery(
         lambda: QueueItem.objects.filter(
             **{f"{kind}_id": Given("subject")}, state=ReviewItemState.OPEN, overlap__gt=1
@@ -198,11 +200,11 @@ def _asking_several(kind: str) -> KeptQuery[int]:
     )
 
 
-def shown_decisions(user: Any) -> QuerySet[ReviewDecision]:
-    """The decisions that a person may see: their own, and those that cannot lead them.
+def filter_visible_decisions(user: Any) -> QuerySet[ReviewDecision]:
+    """Return the decisions that a person may see: their own, and those that cannot influence them.
 
-    Until they have decided themselves, what judges said is hidden from them, and what people said where several are
-    asked and not all have answered, or where the answer is known. Adjudicators see all.
+    Until they have decided themselves, votes of judges are hidden from them, and decisions of people if several are
+    asked and not all have answered, or if the answer is known. Adjudicators see all.
     """
     rows = ReviewDecision.objects.all()
     if user.role in ADJUDICATORS:
@@ -210,7 +212,7 @@ def shown_decisions(user: Any) -> QuerySet[ReviewDecision]:
     undecided, secret = Q(), Q()
     for kind in ReviewKind.values:
         own = ReviewDecision.objects.filter(user=user, undone_at__isnull=True, **{kind: OuterRef(kind)})
-        if kind == ReviewKind.TASK:  # who decided on an earlier revision has not decided on this one
+        if kind == ReviewKind.TASK:  # a decision on an earlier revision is none on this one
             own = own.filter(revision=OuterRef("revision"))
         undecided &= ~Q(Exists(own))
         items = QueueItem.objects.filter(**{kind: OuterRef(kind)})
@@ -221,7 +223,7 @@ def shown_decisions(user: Any) -> QuerySet[ReviewDecision]:
 
 @dataclass(frozen=True)
 class JudgeVote:
-    """A judge's vote as a page tells of it; people `agreed` with that verdict of its in so many `compared`."""
+    """A judge's vote as shown on a page; people `agreed` with this verdict of the judge in so many `compared`."""
 
     judge: str
     verdict: str
@@ -232,49 +234,53 @@ class JudgeVote:
     compared: int
 
 
-def votes_on(kind: str, pk: int, revision: int | None) -> list[JudgeVote]:
-    """What judges say of an object as it is now, each with how often people agreed with that verdict of its."""
-    rows = ReviewDecision.objects.filter(**subject_filter(kind, pk), user__isnull=True, undone_at__isnull=True)
+def list_judge_votes(kind: str, pk: int, revision: int | None) -> list[JudgeVote]:
+    """Return the judges' votes on an object in its current state, each with how often people agreed with that verdict
+    of the judge."""
+    rows = ReviewDecision.objects.filter(**build_subject_filter(kind, pk), user__isnull=True, undone_at__isnull=True)
     if kind == "task":
         rows = rows.filter(revision=revision)
     newest = {row.judge: row for row in rows.order_by("id")}
-    found = []
+    votes = []
     for row in newest.values():
-        agreed, compared = agreement(kind, row.judge).get(row.verdict, (0, 0))
-        label, reasons = verdict_label(kind, row.verdict), reason_labels(kind, row.reasons)
-        found.append(JudgeVote(row.judge, row.verdict, label, reasons, row.comment, agreed, compared))
-    return found
+        agreed, compared = count_agreement(kind, row.judge).get(row.verdict, (0, 0))
+        label, reasons = get_verdict_label(kind, row.verdict), list_reason_labels(kind, row.reasons)
+        votes.append(JudgeVote(row.judge, row.verdict, label, reasons, row.comment, agreed, compared))
+    return votes
 
 
-def judges_of(kind: str, pk: int) -> list[tuple[str, int, int]]:
-    """(judge, how often people agreed with it, of how many) of those that voted on an object; not what they said."""
-    rows = ReviewDecision.objects.filter(**subject_filter(kind, pk), user__isnull=True, undone_at__isnull=True)
-    found = []
+def list_judges(kind: str, pk: int) -> list[tuple[str, int, int]]:
+    """Return (judge, how often people agreed with it, of how many) of those that voted on an object, without their
+    votes."""
+    rows = ReviewDecision.objects.filter(**build_subject_filter(kind, pk), user__isnull=True, undone_at__isnull=True)
+    judges = []
     for judge in sorted(set(rows.values_list("judge", flat=True))):
-        counts = agreement(kind, judge).values()
-        found.append((judge, sum(agreed for agreed, _ in counts), sum(compared for _, compared in counts)))
-    return found
+        counts = count_agreement(kind, judge).values()
+        judges.append((judge, sum(agreed for agreed, _ in counts), sum(compared for _, compared in counts)))
+    return judges
 
 
-def agreement(kind: str, judge: str, reader: Any = None) -> dict[str, tuple[int, int]]:
-    """By a judge's verdict: (how often a person who decided on the same said the same, of how many).
+def count_agreement(kind: str, judge: str, reader: Any = None) -> dict[str, tuple[int, int]]:
+    """Return by a judge's verdict: (how often a person who decided on the same object gave the same verdict, of how
+    many).
 
-    For a `reader` only votes that they may see are told of: else a judge that rejects all would be known by its label.
+    For a `reader` only votes that they may see are counted: otherwise a judge that rejects all would be known by its
+    label.
     """
     name = f"{kind}_id"
-    told = ReviewDecision.objects.all() if reader is None else shown_decisions(reader)
-    mine = told.filter(judge=judge, undone_at__isnull=True, **{f"{name}__isnull": False})
-    votes = list(mine.order_by("-id").values(name, "revision_id", "verdict")[:COMPARED])
+    visible = ReviewDecision.objects.all() if reader is None else filter_visible_decisions(reader)
+    judge_rows = visible.filter(judge=judge, undone_at__isnull=True, **{f"{name}__isnull": False})
+    votes = list(judge_rows.order_by("-id").values(name, "revision_id", "verdict")[:COMPARED])
     keys = {row[name] for row in votes}
-    theirs = ReviewDecision.objects.filter(
+    people_rows = ReviewDecision.objects.filter(
         user__isnull=False, undone_at__isnull=True, gold_right__isnull=True, **{f"{name}__in": keys}
     )
-    said: dict[tuple[int, int | None], list[str]] = {}
-    for row in theirs.values(name, "revision_id", "verdict"):
-        said.setdefault((row[name], row["revision_id"]), []).append(row["verdict"])
+    verdicts_by_object: dict[tuple[int, int | None], list[str]] = {}
+    for row in people_rows.values(name, "revision_id", "verdict"):
+        verdicts_by_object.setdefault((row[name], row["revision_id"]), []).append(row["verdict"])
     counts: dict[str, tuple[int, int]] = {}
     for row in votes:
-        people = said.get((row[name], row["revision_id"]), [])
+        people = verdicts_by_object.get((row[name], row["revision_id"]), [])
         agreed, compared = counts.get(row["verdict"], (0, 0))
         counts[row["verdict"]] = (agreed + people.count(row["verdict"]), compared + len(people))
     return counts

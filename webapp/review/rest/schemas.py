@@ -1,4 +1,4 @@
-"""Queues, items, decisions and remarks as the API shows and takes them."""
+"""Schemas of queues, items, decisions and remarks in the API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
-from webapp.review.assignments import holders
+from webapp.review.assignments import list_holders
 from webapp.review.models import QueueItem
 
 Kind = Literal["task", "tool", "trajectory"]
@@ -20,9 +20,9 @@ Long = Annotated[Text, Field(max_length=20_000)]
 
 
 class ReviewQueueOut(Schema):
-    """A saved filter with an order. Empty `roles` and `members` let everybody work it who may review.
+    """A saved filter with an order. Empty `roles` and `members` let all reviewers work it.
 
-    Nothing here changes while people decide: its ETag stands for its settings.
+    Nothing here changes while people decide: its ETag represents its settings.
     """
 
     id: int
@@ -40,12 +40,12 @@ class ReviewQueueOut(Schema):
 
     @staticmethod
     def resolve_members(queue: object) -> list[str]:
-        found = getattr(queue, "members", [])
-        return found if isinstance(found, list) else sorted(user.username for user in found.all())
+        members = getattr(queue, "members", [])
+        return members if isinstance(members, list) else sorted(user.username for user in members.all())
 
 
 class ReviewProgressOut(Schema):
-    """How far a queue is."""
+    """Progress of a queue."""
 
     item_count: int
     closed_count: Annotated[int, Field(description="Items that are decided.")]
@@ -53,11 +53,11 @@ class ReviewProgressOut(Schema):
 
 
 class ReviewQueueLine(ReviewProgressOut, ReviewQueueOut):
-    """A queue, and how far it is."""
+    """A queue, and its progress."""
 
 
 class ReviewQueueIn(BodyIn):
-    """What is chosen of a queue; on a change everything is sent, and `kind` stays what it was."""
+    """Settings of a queue; a change sends all of them, and `kind` stays the same."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "Green tasks", "kind": "task", "query": "audit=green", "overlap": 2}]}
@@ -82,7 +82,8 @@ class ReviewQueueQuery(PageQuery):
 
 
 class AssignmentOut(Schema):
-    """A person's hold of an item. `kind` and `object_id` say what is decided on, `why` why it stands where it does."""
+    """A person's hold of an item. `kind` and `object_id` name the object to decide on, `why` is the reason for its
+    rank."""
 
     id: int
     item_id: int
@@ -97,21 +98,21 @@ class AssignmentOut(Schema):
 
     @staticmethod
     def resolve_assignee(row: object) -> str | None:
-        return assignee_of(getattr(row, "item", row))
+        return get_assignee_name(getattr(row, "item", row))
 
     @staticmethod
     def resolve_note(row: object) -> str:
         return str(getattr(getattr(row, "item", row), "note", ""))
 
 
-def assignee_of(item: object) -> str | None:
-    """The user name of whom an item was given to."""
+def get_assignee_name(item: object) -> str | None:
+    """Return the user name of the person that an item was given to."""
     user = getattr(item, "assignee", None)
     return user if isinstance(user, str) else getattr(user, "username", None)
 
 
 class ReviewItemOut(Schema):
-    """An item of a queue, and who is at it now. It does not say how many may be, or what they decided."""
+    """An item of a queue, and its present holders. It shows neither how many people may hold it nor their decisions."""
 
     id: int
     queue_id: int
@@ -125,17 +126,17 @@ class ReviewItemOut(Schema):
 
     @staticmethod
     def resolve_assignee(row: object) -> str | None:
-        return assignee_of(row)
+        return get_assignee_name(row)
 
     @staticmethod
     def resolve_holders(row: object) -> list[str]:
         if isinstance(row, QueueItem):
-            return sorted(hold.user.username for hold in holders(row))
+            return sorted(hold.user.username for hold in list_holders(row))
         return list(getattr(row, "holders", []))
 
 
 class NextOut(Schema):
-    """`assignment` is null where nothing is left for this person."""
+    """The next item; `assignment` is null if no item is left for this person."""
 
     assignment: AssignmentOut | None
 
@@ -154,7 +155,7 @@ class SendIn(BodyIn):
 
 
 class ObstacleOut(Schema):
-    """Why a task cannot be approved; an adjudicator may override an `overridable` one, with a comment."""
+    """Reason why a task cannot be approved; an adjudicator may override an `overridable` one, with a comment."""
 
     code: str
     message: str
@@ -162,7 +163,8 @@ class ObstacleOut(Schema):
 
 
 class ReviewStateOut(Schema):
-    """What a decision on an object is bound to: send the ETag of this answer as `If-Match` with the decision."""
+    """The state that a decision on an object is bound to: send the ETag of this answer as `If-Match` with the
+    decision."""
 
     kind: str
     object_id: int
@@ -172,8 +174,8 @@ class ReviewStateOut(Schema):
 
 
 class ReviewDecisionIn(BodyIn):
-    """`verdict` of a task: approve, request_changes, reject; of a tool: tool_bug, test_bug, ambiguous_rule, flaky,
-    judge_wrong; of a trajectory: right, wrong_reward, unusable."""
+    """A decision. `verdict` of a task: approve, request_changes, reject; of a tool: tool_bug, test_bug, ambiguous_rule,
+    flaky, judge_wrong; of a trajectory: right, wrong_reward, unusable."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -226,8 +228,8 @@ class BulkDecisionsIn(BodyIn):
 
 
 class BulkDecisionsOut(Schema):
-    """`left` tasks were changed meanwhile or may not be approved, and are as they were; `approved` ones, too, since the
-    caller had approved them already."""
+    """Result of a bulk action. `left` tasks were changed meanwhile or may not be approved, and are unchanged; so are
+    `approved` ones, which the caller had approved already."""
 
     group: Annotated[UUID, Field(description="What undoes all of it: POST /review/bulk-decisions/{group}/undo.")]
     decided: int
@@ -236,7 +238,8 @@ class BulkDecisionsOut(Schema):
 
 
 class BulkActOut(Schema):
-    """One's own bulk act as it stands: the tasks whose decision is not undone, each with its hash of now."""
+    """One's own bulk action in its current state: the tasks whose decision is not undone, each with its current
+    hash."""
 
     group: UUID
     tasks: list[SeenTaskOut]
@@ -247,7 +250,7 @@ class BulkUndoneOut(Schema):
 
 
 class ReviewDraftIn(BodyIn):
-    """What is filled in and not decided; each field may be empty yet."""
+    """Values of a decision form that is not sent yet; each field may be empty."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"verdict": "reject", "comment": "Noon is found in after", "seen": "5b1d"}]}
@@ -265,7 +268,7 @@ class ReviewDraftIn(BodyIn):
 
 
 class ReviewDraftOut(Schema):
-    """The caller's draft of a decision on an object; `updated_at` is null, and all else empty, where there is none."""
+    """The caller's draft of a decision on an object; `updated_at` is null, and all else empty, if there is none."""
 
     kind: str
     object_id: int
@@ -280,7 +283,7 @@ class ReviewDraftOut(Schema):
 
 
 class ReviewDecisionOut(Schema):
-    """`undone_at` is null while it stands. `user` is null where a model judged (`judge`)."""
+    """A decision. `undone_at` is null while it is valid. `user` is null if a model judged (`judge`)."""
 
     id: int
     kind: str
@@ -302,8 +305,8 @@ class ReviewDecisionOut(Schema):
 
     @staticmethod
     def resolve_groups(row: object) -> object:
-        found = getattr(row, "groups", None)
-        return found if isinstance(found, dict) else getattr(row, "detail", {}).get("groups", {})
+        groups = getattr(row, "groups", None)
+        return groups if isinstance(groups, dict) else getattr(row, "detail", {}).get("groups", {})
 
     @staticmethod
     def resolve_user(row: object) -> str | None:
@@ -317,7 +320,7 @@ class ReviewDecisionQuery(PageQuery):
 
 
 class PersonVerdictOut(Schema):
-    """What people settled about a tool: it holds against its checker's verdicts, which the tool cases keep."""
+    """The verdict that people settled on a tool: it overrides its checker's verdicts, which the tool cases keep."""
 
     tool_id: int
     tool: str

@@ -1,1 +1,1 @@
-"""Failing tools on the desk: what people said against their checker, and a tool's source beside its cases."""
+"""Failing tools on the desk: verdicts of people against their checker, and a tool's source beside its cases."""

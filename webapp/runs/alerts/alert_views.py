@@ -8,29 +8,29 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from webapp.accounts.access import access
-from webapp.paging import keyset
+from webapp.accounts.access import require_scope
+from webapp.paging import paginate_by_keyset
 from webapp.query_params import Params
 from webapp.runs.alerts import page, services
 from webapp.runs.alerts.rules import RULES
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def listing(request: HttpRequest) -> HttpResponse:
-    """Alerts of all jobs, newest first, and every rule with its thresholds."""
+def list_alerts(request: HttpRequest) -> HttpResponse:
+    """Show alerts of all jobs, newest first, and every rule with its thresholds."""
     which = Params(request.GET).choice("which", ("open", "all"), "open")
-    rows = keyset(request, page.alerts(which == "open"))
-    lines = [page.line_of(alert) for alert in rows.rows]
+    rows = paginate_by_keyset(request, page.filter_alerts(which == "open"))
+    lines = [page.to_alert_line(alert) for alert in rows.rows]
     return render(request, "runs/alerts.html", {"page": rows, "lines": lines, "rules": RULES, "which": which})
 
 
-@access("train")
+@require_scope("train")
 @require_POST
-def mute(request: HttpRequest, pk: int) -> HttpResponse:
-    """Mute an alert, or (`on`) let it be told again."""
-    alert = services.mute(request.user, pk, "on" not in request.POST)
+def mute_alert(request: HttpRequest, pk: int) -> HttpResponse:
+    """Mute an alert, or (`on`) unmute it."""
+    alert = services.set_alert_muted(request.user, pk, "on" not in request.POST)
     back = request.POST.get("back", "")
     if url_has_allowed_host_and_scheme(back, {request.get_host()}):
         return redirect(back)

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.etags import require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
@@ -21,10 +21,10 @@ from webapp.runs.models import TrainingAlert, TrainingJob
 router = Router(tags=["training"])
 
 
-@router.get("/fine_tuning/alerts", auth=needs("read"), response=PageOf[AlertOut])
+@router.get("/fine_tuning/alerts", auth=require_scope("read"), response=PageOf[AlertOut])
 def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> Any:
-    """Alerts of training jobs, newest first. Webhooks tell of them as they begin and end."""
-    rows = page.alerts(query.which == "open")
+    """Alerts of training jobs, newest first. Webhooks are notified as they begin and end."""
+    rows = page.filter_alerts(query.which == "open")
     if not query.job:
         return cursor_page(rows, query)
     job = TrainingJob.objects.filter(public_id=query.job).only("pk").first()
@@ -35,25 +35,27 @@ def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> Any:
     return cursor_page(rows.filter(job=job), query)
 
 
-@router.get("/fine_tuning/alert_rules", auth=needs("read"), response=AlertRuleList)
+@router.get("/fine_tuning/alert_rules", auth=require_scope("read"), response=AlertRuleList)
 def list_alert_rules(request: HttpRequest) -> Any:
     """Every rule with its thresholds, and why they are those."""
     return {"data": list(RULES)}
 
 
-@router.post("/fine_tuning/alerts/{pk}/mute", auth=needs("train"), response=AlertOut)
+@router.post("/fine_tuning/alerts/{pk}/mute", auth=require_scope("train"), response=AlertOut)
 @idempotent
 def mute_alert(request: HttpRequest, pk: Id) -> Any:
-    """Mute an alert: it is told to no webhook any more. The next one of its rule is not muted."""
-    return _muted(request, pk, True)
+    """Mute an alert: no webhook is notified of it any more. The next one of its rule is not muted."""
+    return _set_muted(request, pk, True)
 
 
-@router.post("/fine_tuning/alerts/{pk}/unmute", auth=needs("train"), response=AlertOut)
+@router.post("/fine_tuning/alerts/{pk}/unmute", auth=require_scope("train"), response=AlertOut)
 @idempotent
 def unmute_alert(request: HttpRequest, pk: Id) -> Any:
-    """Let a muted alert be told again."""
-    return _muted(request, pk, False)
+    """Unmute an alert: webhooks are notified of it again."""
+    return _set_muted(request, pk, False)
 
 
-def _muted(request: HttpRequest, pk: int, muted: bool) -> TrainingAlert:
-    return services.mute(person(request), pk, muted, lambda alert: require_match(request, AlertOut.from_orm(alert)))
+def _set_muted(request: HttpRequest, pk: int, muted: bool) -> TrainingAlert:
+    return services.set_alert_muted(
+        get_acting_user(request), pk, muted, lambda alert: require_match(request, AlertOut.from_orm(alert))
+    )

@@ -1,4 +1,4 @@
-"""What is told of an alert: an event of its job, live pages, webhooks."""
+"""Notices of an alert: an event of its job, live pages, webhooks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from django.urls import reverse
 from webapp.runs import transitions
 from webapp.runs.alerts.rules import BY_NAME
 from webapp.runs.models import TrainingAlert, TrainingJob
-from webapp.runs.topics import tell_job
-from webapp.webhooks.services import announce
+from webapp.runs.topics import publish_job
+from webapp.webhooks.services import announce_event
 
 EVENTS = {"began": "training.alert.began", "ended": "training.alert.ended"}
 
 
-def how_it_ended(alert: TrainingAlert) -> str:
-    """What is told of an alert that ended: since which step, and by which number; both numbers where there are two."""
+def format_ending(alert: TrainingAlert) -> str:
+    """Describe the end of an alert: since which step, and by which number; both numbers if there are two."""
     rule = BY_NAME[alert.rule]
     over = f"Over since step {alert.to_step}: {rule.title.lower()}"
     if rule.measure is None or rule.name == "no_number":
@@ -29,16 +29,16 @@ def how_it_ended(alert: TrainingAlert) -> str:
     return f"{over}. The job ended or goes on elsewhere; it was {now} when last looked at."
 
 
-def tell(job: TrainingJob, alert: TrainingAlert, what: Literal["began", "ended"]) -> None:
-    """Tell that an alert began or ended. Call within the transaction that writes it."""
+def announce_alert(job: TrainingJob, alert: TrainingAlert, what: Literal["began", "ended"]) -> None:
+    """Announce that an alert began or ended. Call within the transaction that writes it."""
     rule = BY_NAME[alert.rule]
-    words = alert.message if what == "began" else how_it_ended(alert)
+    words = alert.message if what == "began" else format_ending(alert)
     level = "warn" if what == "began" else "info"
-    transitions.say(job, level, words, kind="alert", rule=alert.rule, at_step=alert.from_step)
-    tell_job(job.pk, listed=True)
+    transitions.log_event(job, level, words, kind="alert", rule=alert.rule, at_step=alert.from_step)
+    publish_job(job.pk, listed=True)
     if alert.muted:
         return
-    announce(
+    announce_event(
         EVENTS[what],
         {
             "job": job.public_id,

@@ -1,4 +1,4 @@
-"""Rules of alerts on a training job's numbers: what is measured, where an alert begins and where it ends.
+"""Rules of alerts on a training job's numbers: what is measured, and the thresholds at which an alert begins and ends.
 
 Thresholds are Envarium's own. An alert ends at another threshold than it begins at, so that a number that wavers about
 one does not make an alert a step.
@@ -23,10 +23,11 @@ STALL_SECONDS, STALL_TIMES, FIRST_STEP_SECONDS = 600.0, 10.0, 3_600.0
 
 @dataclass(frozen=True)
 class AlertRule:
-    """One rule. `measure` gives the number that is judged at the last step of the past, None where it cannot be told.
+    """Rule of an alert. `measure` returns the number that is judged at the last step of the past, None if it is
+    unknown.
 
-    An alert begins where the number is beyond `begin`, and ends where it is not beyond `end` any more; `below` rules
-    look downwards. `key` is the chart that shows it, `words` what it says, `why` where the thresholds are from.
+    An alert begins if the number is beyond `begin`, and ends once it is not beyond `end` any more; `below` rules look
+    downwards. `key` is the chart that shows it, `words` its message, `why` the reason for the thresholds.
     """
 
     name: str
@@ -48,36 +49,36 @@ class AlertRule:
         return value >= self.end if self.below else value <= self.end
 
 
-def _last(past: Past, key: str, steps: int) -> list[float]:
-    """The last so many numbers of a key, all of them finite; else none."""
-    known = [value for _, value in past.get(key, ())[-steps:] if value is not None]
-    return known if len(known) == steps else []
+def _get_last_values(past: Past, key: str, steps: int) -> list[float]:
+    """Return the last so many numbers of a key if all of them are finite; else an empty list."""
+    values = [value for _, value in past.get(key, ())[-steps:] if value is not None]
+    return values if len(values) == steps else []
 
 
-def _mean(values: Sequence[float]) -> float:
+def _compute_mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def no_number(past: Past) -> float | None:
-    """1 where a watched number of the newest step is none (NaN or infinite), else 0."""
+def has_no_number(past: Past) -> float | None:
+    """Return 1 if a watched number of the newest step is not finite (NaN or infinite), else 0."""
     newest = max((points[-1][0] for points in past.values() if points), default=None)
     ends = [points[-1] for key in NUMBERS if (points := past.get(key)) and points[-1][0] == newest]
     return float(any(value is None for _, value in ends)) if ends else None
 
 
-def _mean_of(key: str, steps: int = SHORT_STEPS) -> Callable[[Past], float | None]:
-    def measured(past: Past) -> float | None:
-        values = _last(past, key, steps)
-        return _mean(values) if values else None
+def _make_mean_measure(key: str, steps: int = SHORT_STEPS) -> Callable[[Past], float | None]:
+    def measure_mean(past: Past) -> float | None:
+        values = _get_last_values(past, key, steps)
+        return _compute_mean(values) if values else None
 
-    return measured
+    return measure_mean
 
 
-def _left_of(key: str, least: float) -> Callable[[Past], float | None]:
-    """The mean of the last ten steps as a share of the best ten in a row of the last hundred, where those reached
-    `least`."""
+def _make_share_measure(key: str, least: float) -> Callable[[Past], float | None]:
+    """Make a measure of the mean of the last ten steps as a share of the best ten in a row of the last hundred, if
+    those reached `least`."""
 
-    def measured(past: Past) -> float | None:
+    def measure_share(past: Past) -> float | None:
         values = [value for _, value in past.get(key, ()) if value is not None]
         if len(values) < 2 * LONG_STEPS:
             return None
@@ -87,29 +88,30 @@ def _left_of(key: str, least: float) -> Callable[[Past], float | None]:
         best = max(sums) / LONG_STEPS
         return sums[-1] / LONG_STEPS / best if best >= least else None
 
-    return measured
+    return measure_share
 
 
-def lost_share(past: Past) -> float | None:
-    """The mean share of attempts lost to the infrastructure in the last five steps; a step without any names none."""
+def compute_lost_share(past: Past) -> float | None:
+    """Return the mean share of attempts lost to the infrastructure in the last five steps; a step without the key lost
+    none."""
     steps = [step for step, _ in past.get("masked", ())[-SHORT_STEPS:]]
     if len(steps) < SHORT_STEPS:
         return None
     lost = dict(past.get(LOST, ()))
-    return _mean([lost.get(step) or 0.0 for step in steps])
+    return _compute_mean([lost.get(step) or 0.0 for step in steps])
 
 
-def _rise_of(key: str) -> Callable[[Past], float | None]:
-    """The mean of the last ten steps less the lowest mean of ten in a row of the last hundred."""
+def _make_rise_measure(key: str) -> Callable[[Past], float | None]:
+    """Make a measure of the mean of the last ten steps less the lowest mean of ten in a row of the last hundred."""
 
-    def measured(past: Past) -> float | None:
+    def measure_rise(past: Past) -> float | None:
         values = [value for _, value in past.get(key, ()) if value is not None]
         if len(values) < 2 * LONG_STEPS:
             return None
-        means = [_mean(values[at : at + LONG_STEPS]) for at in range(len(values) - LONG_STEPS + 1)]
+        means = [_compute_mean(values[at : at + LONG_STEPS]) for at in range(len(values) - LONG_STEPS + 1)]
         return means[-1] - min(means)
 
-    return measured
+    return measure_rise
 
 
 _BOTH = ("supervised", "reinforcement")
@@ -123,7 +125,7 @@ RULES: tuple[AlertRule, ...] = (
         "A loss, gradient, divergence, entropy or sampling gap is no number",
         "One NaN or infinite number is enough: what is learnt from it spoils the weights. It ends with the first step "
         "whose numbers are all finite.",
-        no_number,
+        has_no_number,
         methods=_BOTH,
     ),
     AlertRule(
@@ -135,7 +137,7 @@ RULES: tuple[AlertRule, ...] = (
         "Mean reward of ten steps, as a share of the best ten of the last hundred",
         "Begins below half of the best ten steps in a row of the last hundred, where those reached at least 0.1; ends "
         "at 0.7 of it. A longer horizon or harder tasks lower a reward by less than half as a rule.",
-        _left_of("reward", LEAST_REWARD),
+        _make_share_measure("reward", LEAST_REWARD),
         below=True,
     ),
     AlertRule(
@@ -147,7 +149,7 @@ RULES: tuple[AlertRule, ...] = (
         "Mean entropy of ten steps, as a share of the highest ten of the last hundred",
         "Begins below a fifth, ends at 0.3. Entropy that falls so fast leaves attempts that no longer differ, and so "
         "nothing to learn from.",
-        _left_of("entropy", LEAST_ENTROPY),
+        _make_share_measure("entropy", LEAST_ENTROPY),
         below=True,
     ),
     AlertRule(
@@ -159,7 +161,7 @@ RULES: tuple[AlertRule, ...] = (
         "Mean share of groups with equal rewards in five steps",
         "Begins above 0.8, ends at 0.7. A group whose rewards are all equal has no advantage: four of five attempts "
         "are then made for nothing.",
-        _mean_of("flat_groups"),
+        _make_mean_measure("flat_groups"),
     ),
     AlertRule(
         "kl",
@@ -169,7 +171,7 @@ RULES: tuple[AlertRule, ...] = (
         0.15,
         "Mean divergence from the reference in five steps",
         "Begins above 0.2 for a token or attempt (by the form of the loss), ends at 0.15: usual runs stay below 0.1.",
-        _mean_of("kl"),
+        _make_mean_measure("kl"),
         unit="nats",
     ),
     AlertRule(
@@ -181,7 +183,7 @@ RULES: tuple[AlertRule, ...] = (
         "Mean gap of five steps between a token's log-probability as drawn and as trained",
         "Begins above 0.1 nats a token, ends at 0.08: at 0.1 a token's ratio is 10 % away from 1 on average before "
         "anything is learnt, half of a usual clip.",
-        _mean_of("sampling_gap"),
+        _make_mean_measure("sampling_gap"),
         unit="nats",
     ),
     AlertRule(
@@ -192,7 +194,7 @@ RULES: tuple[AlertRule, ...] = (
         0.02,
         "Mean share of attempts lost to the infrastructure in five steps",
         "Begins above 5 %, ends at 2 %. They are masked, never a reward of 0; limits.infra_error_share pauses the job.",
-        lost_share,
+        compute_lost_share,
     ),
     AlertRule(
         "user_faults",
@@ -203,7 +205,7 @@ RULES: tuple[AlertRule, ...] = (
         "Share of conversations whose user erred in ten steps, above the lowest ten of the last hundred",
         "Begins 0.1 above, ends at 0.05. Such attempts are masked (masking.meu), so a policy loses nothing by leading "
         "its user into mistakes where it would fail: a share that rises as it learns has to be looked at.",
-        _rise_of("user_fault"),
+        _make_rise_measure("user_fault"),
     ),
     AlertRule(
         "stall",

@@ -20,8 +20,7 @@ class AlertsQuery(PageQuery):
 
 
 class AlertOut(Schema):
-    """An alert from the step where it began. `value` is what its rule measured there, `last_value` where it was last
-    looked at."""
+    """Alert with its first step. `value` is what its rule measured at that step, `last_value` what it measured last."""
 
     id: int
     object: Literal["fine_tuning.alert"] = "fine_tuning.alert"
@@ -44,8 +43,8 @@ class AlertOut(Schema):
 
 
 class AlertRuleOut(Schema):
-    """A rule begins beyond `begin` and ends at `end`; one that is `below` looks downwards. `key` is the curve that
-    shows it."""
+    """Rule of an alert: begins beyond `begin` and ends at `end`; one that is `below` looks downwards. `key` is the
+    curve that shows it."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""Writes on alerts: muted, and told again."""
+"""Writes on alerts: muting and unmuting."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from django.db import transaction
 
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.errors import Conflict, NotFound
 from webapp.runs.models import TrainingAlert
-from webapp.runs.topics import tell_job
+from webapp.runs.topics import publish_job
 
 
 @transaction.atomic
-def mute(
+def set_alert_muted(
     user: Any, pk: int, muted: bool, require: Callable[[TrainingAlert], None] = lambda alert: None
 ) -> TrainingAlert:  # fmt: skip
-    """Mute an alert, or let it be told again. `require` is asked under the row's lock, and may raise.
+    """Mute or unmute an alert. `require` is called under the row's lock, and may raise.
 
     Raises NotFound; Conflict: it has ended.
     """
@@ -30,6 +30,6 @@ def mute(
     alert.muted = muted
     alert.muted_by = user if muted else None
     alert.save(update_fields=["muted", "muted_by"])
-    audit(user, "alert.mute" if muted else "alert.unmute", alert.job, rule=alert.rule)
-    tell_job(alert.job_id, listed=True)
+    write_audit_entry(user, "alert.mute" if muted else "alert.unmute", alert.job, rule=alert.rule)
+    publish_job(alert.job_id, listed=True)
     return alert

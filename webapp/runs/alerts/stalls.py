@@ -1,4 +1,4 @@
-"""Stalled jobs, found by the clock: they run, and tell no number for much longer than their steps take."""
+"""Stalled jobs, found by the scheduler: they run, and report no number for much longer than their steps take."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ STEPS = 20
 MOST_JOBS = 500
 
 
-def look() -> None:
+def check_stalls() -> None:
     """Begin an alert for each running job that stalls, and end those of jobs that run no more."""
     running = TrainingJob.objects.filter(state=TrainingState.RUNNING).order_by("-pk")
     for pk in running.values_list("pk", flat=True)[:MOST_JOBS]:
-        _look_at(pk)
+        _check_job(pk)
     over = TrainingAlert.objects.filter(rule="stall", ended_at=None).exclude(job__state=TrainingState.RUNNING)
     for alert in over.select_related("job")[:MOST_JOBS]:
         with transaction.atomic():
-            watch.end(alert.job, alert)
+            watch.end_alert(alert.job, alert)
 
 
-def _look_at(pk: int) -> None:
+def _check_job(pk: int) -> None:
     with transaction.atomic():
         job = TrainingJob.objects.select_for_update(of=("self",), no_key=True).filter(pk=pk).first()
         if job is None or job.state != TrainingState.RUNNING:
             return
-        waited, patience = waiting(job, timezone.now())
+        waited, patience = measure_waiting(job, timezone.now())
         if waited <= patience or TrainingAlert.objects.filter(job=job, rule="stall", ended_at=None).exists():
             return
-        watch.begin(job, BY_NAME["stall"], job.step, waited / patience, told(waited, patience))
+        watch.begin_alert(job, BY_NAME["stall"], job.step, waited / patience, format_stall_message(waited, patience))
 
 
-def waiting(job: TrainingJob, now: datetime) -> tuple[float, float]:
-    """(seconds since the last number, or since the attempt began; seconds that are waited for)."""
+def measure_waiting(job: TrainingJob, now: datetime) -> tuple[float, float]:
+    """Return (seconds since the last number, or since the attempt began; seconds that are waited for)."""
     attempt = TrainingAttempt.objects.filter(job=job, number=job.attempt).first()
     begun = attempt.started_at if attempt is not None else job.started_at or job.created_at
     if job.advanced_at is None or job.advanced_at < begun:
@@ -51,6 +51,6 @@ def waiting(job: TrainingJob, now: datetime) -> tuple[float, float]:
     return (now - job.advanced_at).total_seconds(), max(STALL_SECONDS, STALL_TIMES * step_s)
 
 
-def told(waited: float, patience: float) -> str:
-    """What the alert says."""
+def format_stall_message(waited: float, patience: float) -> str:
+    """Return the alert's message."""
     return f"No number for {waited / 60:.0f} minutes, where {patience / 60:.0f} are waited for."

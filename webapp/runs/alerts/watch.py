@@ -1,7 +1,7 @@
 """Watch over a job's numbers as they are taken in: alerts begin and end, each in a row of its own.
 
-Looked at are the last steps of a handful of keys, so that taking a record in costs the same at step 20,000 as at
-step 100. A job that went on from an earlier step is judged by what counts now.
+Only the last steps of a handful of keys are read, so that taking a record in costs the same at step 20,000 as at step
+100. A job that went on from an earlier step is judged by the numbers that count now.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from django.db import connection
 from django.utils import timezone
 
-from webapp.runs.alerts.notices import tell
+from webapp.runs.alerts.notices import announce_alert
 from webapp.runs.alerts.rules import HISTORY, RULES, WATCHED, AlertRule, Past
 from webapp.runs.models import TrainingAlert, TrainingJob
 
@@ -31,24 +31,25 @@ ORDER BY k.name, p.step, p.attempt
 """
 
 
-def look(job: TrainingJob, steps: Sequence[int]) -> None:
+def judge_steps(job: TrainingJob, steps: Sequence[int]) -> None:
     """Judge these steps, which have just been written, in order. Call with the job's row locked."""
     judged = list(steps)[-MOST_STEPS:]
-    past = past_of(job, judged[-1], HISTORY + len(judged))
+    past = load_past(job, judged[-1], HISTORY + len(judged))
     alerts = {alert.rule: alert for alert in TrainingAlert.objects.filter(job=job, ended_at=None)}
     if "stall" in alerts:
-        _end(job, alerts.pop("stall"), judged[-1], 0.0)
+        _close_alert(job, alerts.pop("stall"), judged[-1], 0.0)
     for step in judged:
-        before = _until(past, step)
+        before = _cut_past(past, step)
         for rule in RULES:
             if rule.measure is not None and job.method in rule.methods:
-                _judge(job, rule, alerts, before, step)
+                _judge_rule(job, rule, alerts, before, step)
     for alert in alerts.values():
         alert.save(update_fields=["last_value"])
 
 
-def past_of(job: TrainingJob, last: int, most: int) -> dict[str, list[tuple[int, float | None]]]:
-    """The last points of the watched keys, up to a step, in order; of a step that two attempts tell, the later one."""
+def load_past(job: TrainingJob, last: int, most: int) -> dict[str, list[tuple[int, float | None]]]:
+    """Return the last points of the watched keys, up to a step, in order; if two attempts report a step, the later
+    one's."""
     with connection.cursor() as cursor:
         cursor.execute(_PAST, {"job": job.pk, "last": last, "most": most, "names": list(WATCHED)})
         points: dict[str, dict[int, float | None]] = {}
@@ -57,40 +58,40 @@ def past_of(job: TrainingJob, last: int, most: int) -> dict[str, list[tuple[int,
     return {name: list(known.items()) for name, known in points.items()}
 
 
-def _until(past: dict[str, list[tuple[int, float | None]]], step: int) -> Past:
-    found = {}
+def _cut_past(past: dict[str, list[tuple[int, float | None]]], step: int) -> Past:
+    cut = {}
     for name, points in past.items():
         end = bisect_right(points, step, key=lambda point: point[0])
-        found[name] = points[max(0, end - HISTORY) : end]
-    return found
+        cut[name] = points[max(0, end - HISTORY) : end]
+    return cut
 
 
-def _judge(job: TrainingJob, rule: AlertRule, alerts: dict[str, TrainingAlert], past: Past, step: int) -> None:
+def _judge_rule(job: TrainingJob, rule: AlertRule, alerts: dict[str, TrainingAlert], past: Past, step: int) -> None:
     assert rule.measure is not None
     value = rule.measure(past)
     if value is None:
         return
     alert = alerts.get(rule.name)
     if alert is None and rule.begins(value):
-        alerts[rule.name] = begin(job, rule, step, value)
+        alerts[rule.name] = begin_alert(job, rule, step, value)
     elif alert is not None and rule.ends(value):
-        _end(job, alerts.pop(rule.name), step, value)
+        _close_alert(job, alerts.pop(rule.name), step, value)
     elif alert is not None:
         alert.last_value = value
 
 
-def begin(job: TrainingJob, rule: AlertRule, step: int, value: float, message: str = "") -> TrainingAlert:
-    """Store an alert that begins, and tell of it."""
-    words = message or message_of(rule, value)
+def begin_alert(job: TrainingJob, rule: AlertRule, step: int, value: float, message: str = "") -> TrainingAlert:
+    """Store an alert that begins, and announce it."""
+    words = message or format_message(rule, value)
     alert = TrainingAlert.objects.create(
         job=job, rule=rule.name, message=words, value=value, last_value=value, from_step=step
     )
-    tell(job, alert, "began")
+    announce_alert(job, alert, "began")
     return alert
 
 
-def message_of(rule: AlertRule, value: float) -> str:
-    """What an alert says: the rule's words with the number and the threshold that it passed."""
+def format_message(rule: AlertRule, value: float) -> str:
+    """Return the message of an alert: the rule's words with the number and the threshold that it passed."""
     if rule.name == "no_number":
         return f"{rule.words}."
     side = "below" if rule.below else "above"
@@ -98,12 +99,12 @@ def message_of(rule: AlertRule, value: float) -> str:
     return f"{rule.words}: {value:.3g}{unit}, {side} {rule.begin:g}{unit}."
 
 
-def end(job: TrainingJob, alert: TrainingAlert) -> None:
+def end_alert(job: TrainingJob, alert: TrainingAlert) -> None:
     """Close an alert by the job's own course: it has ended or goes on elsewhere."""
-    _end(job, alert, job.step, alert.last_value)
+    _close_alert(job, alert, job.step, alert.last_value)
 
 
-def _end(job: TrainingJob, alert: TrainingAlert, step: int, value: float) -> None:
+def _close_alert(job: TrainingJob, alert: TrainingAlert, step: int, value: float) -> None:
     alert.to_step, alert.ended_at, alert.last_value = max(step, 0), timezone.now(), value
     alert.save(update_fields=["to_step", "ended_at", "last_value"])
-    tell(job, alert, "ended")
+    announce_alert(job, alert, "ended")

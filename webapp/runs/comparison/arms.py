@@ -23,13 +23,13 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """The first job's name, without its seed where there are several."""
+        """Name of the first job, without its seed if there are several jobs."""
         name = str(self.jobs[0])
         return (_SEED.sub("", name).strip(" ,") or name) if len(self.jobs) > 1 else name
 
     @property
     def label(self) -> str:
-        """The name as a legend has it."""
+        """Name as a legend shows it."""
         return f"{self.name}, {len(self.jobs)} seeds" if len(self.jobs) > 1 else self.name
 
     @property
@@ -37,21 +37,21 @@ class Arm:
         return self.jobs[0]
 
 
-def seed_of(job: TrainingJob) -> int:
+def get_seed(job: TrainingJob) -> int:
     seed = (job.config or {}).get("seed", 0)
     return seed if type(seed) is int else 0
 
 
-def model_of(job: TrainingJob) -> str:
-    """The model that a job begins with; of one that waited for another job, the one that this made."""
+def get_first_model(job: TrainingJob) -> str:
+    """Return the model that a job begins with; of one that waited for another job, the one that this made."""
     return f"ft:{job.after.public_id}" if job.model == AFTER and job.after is not None else job.model
 
 
-def settings_of(job: TrainingJob) -> dict[str, Any]:
-    """What a job was told, its seed and its place in the queue left out."""
+def get_settings(job: TrainingJob) -> dict[str, Any]:
+    """Return the settings of a job, without its seed and its place in the queue."""
     return {
         "method": job.method,
-        "model": model_of(job),
+        "model": get_first_model(job),
         "dataset": job.dataset_id,
         "evaluation": job.evaluation_id,
         "engine": job.engine,
@@ -59,20 +59,20 @@ def settings_of(job: TrainingJob) -> dict[str, Any]:
     }
 
 
-def named(wanted: Iterable[str]) -> tuple[list[TrainingJob], list[str]]:
-    """(jobs of these ids, ids that name none), each once and `MOST_JOBS` at most."""
+def find_named_jobs(wanted: Iterable[str]) -> tuple[list[TrainingJob], list[str]]:
+    """Return (jobs of these ids, ids that name none), each once and `MOST_JOBS` at most."""
     ids = list(dict.fromkeys(wanted))[:MOST_JOBS]
     rows = TrainingJob.objects.select_related("dataset", "evaluation", "after")
     rows = rows.defer("estimate", "result", "dataset__manifest")
-    known = {job.public_id: job for job in rows.filter(public_id__in=ids)}
-    return [known[name] for name in ids if name in known], [name for name in ids if name not in known]
+    jobs_by_id = {job.public_id: job for job in rows.filter(public_id__in=ids)}
+    return [jobs_by_id[name] for name in ids if name in jobs_by_id], [name for name in ids if name not in jobs_by_id]
 
 
-def arms_of(jobs: Sequence[TrainingJob]) -> list[Arm]:
-    """The jobs by what they were told. Two jobs with the same seed stand in two arms: they are no further seed."""
+def group_into_arms(jobs: Sequence[TrainingJob]) -> list[Arm]:
+    """Group jobs by their settings. Two jobs with the same seed are in two arms: they are no further seed."""
     arms: dict[str, list[TrainingJob]] = {}
     for job in jobs:
-        told = json.dumps(settings_of(job), sort_keys=True)
-        again = sum(seed_of(job) == seed_of(other) for other in arms.get(told, []))
-        arms.setdefault(told if not again else f"{told} {job.pk}", []).append(job)
+        settings_key = json.dumps(get_settings(job), sort_keys=True)
+        same_seed_count = sum(get_seed(job) == get_seed(other) for other in arms.get(settings_key, []))
+        arms.setdefault(settings_key if not same_seed_count else f"{settings_key} {job.pk}", []).append(job)
     return [Arm(tuple(members)) for members in arms.values()]

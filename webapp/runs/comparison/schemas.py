@@ -29,14 +29,14 @@ class ComparedCurvesQuery(JobComparisonQuery):
     points: Annotated[int, Field(ge=1, le=MOST_POINTS, description="So many points a line at most.")] = 200
 
     @model_validator(mode="after")
-    def _forwards(self) -> ComparedCurvesQuery:
+    def _require_order(self) -> ComparedCurvesQuery:
         if self.high is not None and self.high < self.low:
             raise ValueError("to: must not lie before from")
         return self
 
 
 class SeedEstimate(Schema):
-    """A mean over `count` seeds with its 95 % interval (Student's t); of one seed there is no interval."""
+    """Mean over `count` seeds with its 95 % interval (Student's t); of one seed there is no interval."""
 
     mean: float
     count: int
@@ -53,7 +53,7 @@ class ArmOut(Schema):
 
 
 class DifferingSetting(Schema):
-    """A setting that is not the same in all arms, with each arm's value in words."""
+    """Setting that is not the same in all arms, with each arm's value in words."""
 
     label: str
     values: list[str]
@@ -74,7 +74,7 @@ class ArmResult(Schema):
 
 
 class ResultOut(Schema):
-    """A result at one step; of jobs that ended at different ones `step` is the last, and `difference` is null."""
+    """Result at one step; of jobs that ended at different ones `step` is the last, and `difference` is null."""
 
     title: str
     step: int
@@ -82,7 +82,7 @@ class ResultOut(Schema):
 
 
 class JobComparisonOut(Schema):
-    """`arms` stand in the order in which jobs were named; everything that is by arm follows it."""
+    """Comparison of jobs: `arms` are in the order in which jobs were named; everything that is by arm follows it."""
 
     object: Literal["fine_tuning.job.comparison"] = "fine_tuning.job.comparison"
     arms: list[ArmOut]
@@ -92,7 +92,7 @@ class JobComparisonOut(Schema):
 
 
 class ComparedLine(Schema):
-    """An arm's mean by step, with the ends of the interval over its seeds where it has several. A point is of the steps
+    """Mean of an arm by step, with the ends of the interval over its seeds if it has several. A point is of the steps
     `first` to `x`."""
 
     arm: int

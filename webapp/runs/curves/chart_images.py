@@ -1,6 +1,6 @@
 """Charts of a training job as PNG, drawn on the server from the same points as the page's.
 
-Matplotlib's figures and its Agg canvas alone are used: `pyplot` keeps figures in a state that all threads share.
+Only Matplotlib's figures and its Agg canvas are used: `pyplot` keeps figures in a state that all threads share.
 """
 
 from __future__ import annotations
@@ -34,36 +34,46 @@ MARK_COLOURS = {
     "alert": "#c07a00",
     "doubt": "#c0392b",
 }
+UNVERIFIED = "○ not verified: not executed again here (yet), or came out otherwise"
 _ONE_AT_A_TIME = threading.Lock()
 """Matplotlib's caches of fonts and texts are not made for several threads."""
 
 
 def draw_png(charts: Sequence[Chart], drawing: Mapping[str, Any], heading: str, note: str) -> bytes:
-    """The charts in one image, at most `MOST_CHARTS`. `drawing` is what `charts.drawing` gives of them, `heading` and
-    `note` stand above and below."""
+    """Draw the charts in one image, at most `MOST_CHARTS`. `drawing` is the result of `charts.drawing` for them;
+    `heading` is written above and `note` below."""
     os.environ.setdefault("MPLCONFIGDIR", str(Path(settings.ENVARIUM_HOME) / "cache" / "matplotlib"))
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # here: half a second, which no other page needs
     from matplotlib.figure import Figure
 
     warnings.filterwarnings("ignore", message="Glyph .* missing")
-    shown = charts[:MOST_CHARTS]
-    columns = min(COLUMNS, len(shown))
-    rows = -(-len(shown) // columns)
-    width, height = ALONE if len(shown) == 1 else BESIDE
+    drawn_charts = charts[:MOST_CHARTS]
+    columns = min(COLUMNS, len(drawn_charts))
+    rows = -(-len(drawn_charts) // columns)
+    width, height = ALONE if len(drawn_charts) == 1 else BESIDE
     with _ONE_AT_A_TIME:
         figure = Figure(figsize=(width * columns, height * rows + 0.8), dpi=DOTS, layout="constrained")
-        figure.suptitle(_title(heading), parse_math=False)
-        figure.supxlabel(textwrap.fill(_clean(note), 90 * columns), fontsize=8, parse_math=False)
-        for place, chart in enumerate(shown, 1):
+        figure.suptitle(_format_title(heading), parse_math=False)
+        below = (
+            [_clean_text(note), UNVERIFIED] if _has_unverified_points(drawn_charts, drawing) else [_clean_text(note)]
+        )
+        words = "\n".join(textwrap.fill(line, 90 * columns) for line in below)
+        figure.supxlabel(words, fontsize=8, parse_math=False)
+        for place, chart in enumerate(drawn_charts, 1):
             _draw_chart(figure.add_subplot(rows, columns, place), chart, drawing)
-        told = io.BytesIO()
-        FigureCanvasAgg(figure).print_png(told)
-    return told.getvalue()
+        image_file = io.BytesIO()
+        FigureCanvasAgg(figure).print_png(image_file)
+    return image_file.getvalue()
+
+
+def _has_unverified_points(charts: Sequence[Chart], drawing: Mapping[str, Any]) -> bool:
+    lines = [line for chart in charts if not chart.stacked for line in drawing["charts"].get(chart.name, [])]
+    return any(any(line.get("open", ())) for line in lines)
 
 
 def _draw_chart(axes: Any, chart: Chart, drawing: Mapping[str, Any]) -> None:
     lines = drawing["charts"].get(chart.name, [])
-    axes.set_title(_title(chart.title), fontsize=10, parse_math=False)
+    axes.set_title(_format_title(chart.title), fontsize=10, parse_math=False)
     axes.set_ylabel(chart.unit, parse_math=False)
     axes.set_xlabel("step", fontsize=8)
     axes.grid(alpha=0.25)
@@ -71,7 +81,7 @@ def _draw_chart(axes: Any, chart: Chart, drawing: Mapping[str, Any]) -> None:
         values = [[value or 0.0 for value in line["y"]] for line in lines]
         areas = axes.stackplot(lines[0]["x"], *values, alpha=0.8)
         for area, line in zip(areas, lines, strict=True):
-            area.set_label(_label(line))
+            area.set_label(_format_label(line))
     else:
         for line in lines:
             _draw_line(axes, line)
@@ -85,10 +95,16 @@ def _draw_chart(axes: Any, chart: Chart, drawing: Mapping[str, Any]) -> None:
 
 
 def _draw_line(axes: Any, line: Mapping[str, Any]) -> None:
-    """A line with its band: the spread of attempts, an interval, or the extremes of steps that share a point."""
+    """Draw a line with its band: the spread of attempts, an interval, or the extremes of steps that share a point."""
     lone = line.get("rare") or len(line["x"]) < 3
     values = [float("nan") if value is None else value for value in line["y"]]
-    (drawn,) = axes.plot(line["x"], values, label=_label(line), linewidth=1.2, marker="o" if lone else "", markersize=3)
+    (drawn,) = axes.plot(
+        line["x"], values, label=_format_label(line), linewidth=1.2, marker="o" if lone else "", markersize=3
+    )
+    rings = [(x, y) for x, y, ring in zip(line["x"], values, line.get("open", ()), strict=False) if ring]
+    if rings:
+        xs, ys = zip(*rings, strict=True)
+        axes.plot(xs, ys, "o", markersize=4, markerfacecolor="white", color=drawn.get_color(), label="_not verified")
     low, high = line.get("low"), line.get("high")
     if "spread" in line:
         pairs = [(y, wide) for y, wide in zip(line["y"], line["spread"], strict=True)]
@@ -99,14 +115,14 @@ def _draw_line(axes: Any, line: Mapping[str, Any]) -> None:
         axes.fill_between(line["x"], *ends, color=drawn.get_color(), alpha=0.15, linewidth=0)
 
 
-def _clean(text: str) -> str:
+def _clean_text(text: str) -> str:
     return " ".join(HIDDEN.sub(" ", text).split())
 
 
-def _title(text: str) -> str:
-    return textwrap.shorten(_clean(text), LONGEST_TITLE, placeholder="…")
+def _format_title(text: str) -> str:
+    return textwrap.shorten(_clean_text(text), LONGEST_TITLE, placeholder="…")
 
 
-def _label(line: Mapping[str, Any]) -> str:
-    """The label without the markup that plotly takes; Matplotlib leaves out lines whose name begins with `_`."""
+def _format_label(line: Mapping[str, Any]) -> str:
+    """Return the label without the markup for plotly; Matplotlib leaves out lines whose name begins with `_`."""
     return html.unescape(str(line["label"]).replace("<br>", " ")).lstrip("_") or "line"

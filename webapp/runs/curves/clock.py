@@ -33,18 +33,18 @@ ORDER BY step
 """
 
 
-def clock(job: TrainingJob) -> dict[str, list[Any]]:
-    """Steps with the hours of all steps up to each and the tokens made or learnt, a few hundred of them.
+def load_clock(job: TrainingJob) -> dict[str, list[Any]]:
+    """Return steps with the hours of all steps up to each and the tokens made or learnt, a few hundred of them.
 
-    The hours are those of the steps themselves: evaluations, pauses and waiting for a worker are not among them.
+    The hours are those of the steps themselves, without evaluations, pauses and waiting for a worker.
     """
     with connection.cursor() as cursor:
         cursor.execute(_SUMS, {"job": job.pk, "points": POINTS})
         rows = cursor.fetchall()
-    told: dict[str, list[Any]] = {"step": [0], "time": [0.0], "tokens": [0.0]}
+    columns: dict[str, list[Any]] = {"step": [0], "time": [0.0], "tokens": [0.0]}
     for step, hours, tokens in rows:
         if step:
-            told["step"].append(step)
-            told["time"].append(float(f"{hours:.6g}"))
-            told["tokens"].append(float(f"{tokens:.6g}"))
-    return told
+            columns["step"].append(step)
+            columns["time"].append(float(f"{hours:.6g}"))
+            columns["tokens"].append(float(f"{tokens:.6g}"))
+    return columns

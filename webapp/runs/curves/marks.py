@@ -1,4 +1,4 @@
-"""Marks on a training job's curves: horizons, checkpoints, new attempts, alerts, points that are not true."""
+"""Marks on a training job's curves: horizons, checkpoints, new attempts, alerts, contradicted points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from django.db.models.functions import Length
 
 from webapp.runs.alerts.rules import BY_NAME
 from webapp.runs.models import Checkpoint, CheckpointState, MetricPoint, TrainingAlert, TrainingAttempt, TrainingJob
-from webapp.runs.rollouts.reported_means import sentence
+from webapp.runs.rollouts.reported_means import format_contradiction
+from webapp.runs.rollouts.verified_steps import find_contradicted_steps
 
 MOST = 400
 _HORIZONS = """
@@ -27,8 +28,8 @@ ORDER BY step LIMIT %s
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark at a step. `short` stands at the line, `words` in tables; `kind` is horizon, checkpoint,
-    attempt, alert or doubt (what was posted differs from what the rollouts give)."""
+    """Mark at a step. `short` is shown at the line, `words` in tables; `kind` is horizon, checkpoint, attempt, alert or
+    doubt (posted numbers differ from those of the rollouts, or these came out otherwise)."""
 
     step: int
     kind: str
@@ -39,26 +40,32 @@ class Mark:
         return asdict(self)
 
 
-def marks_of(job: TrainingJob) -> list[Mark]:
-    """Marks of a job in the order of steps."""
-    marks = [*_horizons(job), *_checkpoints(job), *_attempts(job), *_alerts(job), *_doubts(job)]
+def list_marks(job: TrainingJob) -> list[Mark]:
+    """Return marks of a job in the order of steps."""
+    marks = [
+        *_list_horizon_marks(job),
+        *_list_checkpoint_marks(job),
+        *_list_attempt_marks(job),
+        *_list_alert_marks(job),
+        *_list_doubt_marks(job),
+    ]
     return sorted(marks, key=lambda mark: (mark.step, mark.kind))
 
 
-def _horizons(job: TrainingJob) -> list[Mark]:
+def _list_horizon_marks(job: TrainingJob) -> list[Mark]:
     with connection.cursor() as cursor:
         cursor.execute(_HORIZONS, [job.pk, MOST])
         rows = cursor.fetchall()
     return [Mark(step, "horizon", f"{turns:.0f} turns", f"Horizon {turns:.0f} turns from here") for step, turns in rows]
 
 
-def _checkpoints(job: TrainingJob) -> list[Mark]:
+def _list_checkpoint_marks(job: TrainingJob) -> list[Mark]:
     rows = Checkpoint.objects.filter(job=job, superseded=False, state=CheckpointState.READY).order_by("-step")
-    told = rows.values_list("step", "final")[:MOST]
-    return [Mark(step, "checkpoint", "", "The finished model" if final else "Checkpoint") for step, final in told]
+    steps = rows.values_list("step", "final")[:MOST]
+    return [Mark(step, "checkpoint", "", "The finished model" if final else "Checkpoint") for step, final in steps]
 
 
-def _attempts(job: TrainingJob) -> list[Mark]:
+def _list_attempt_marks(job: TrainingJob) -> list[Mark]:
     rows = TrainingAttempt.objects.filter(job=job, number__gt=1).order_by("-number").values_list("number", "from_step")
     return [
         Mark(step, "attempt", f"attempt {number}", f"Attempt {number} goes on from here")
@@ -66,7 +73,7 @@ def _attempts(job: TrainingJob) -> list[Mark]:
     ]
 
 
-def _alerts(job: TrainingJob) -> list[Mark]:
+def _list_alert_marks(job: TrainingJob) -> list[Mark]:
     rows = TrainingAlert.objects.filter(job=job).order_by("-pk")[:MOST]
     marks = []
     for alert in rows:
@@ -76,10 +83,12 @@ def _alerts(job: TrainingJob) -> list[Mark]:
     return marks
 
 
-def _doubts(job: TrainingJob) -> list[Mark]:
+def _list_doubt_marks(job: TrainingJob) -> list[Mark]:
     points = MetricPoint.objects.filter(key__job=job, superseded=False, contradicted__isnull=False)
     rows = points.select_related("key").order_by("step", Length("key__name"), "key__name")[:MOST]
     marks: dict[int, Mark] = {}
     for point in rows:
-        marks.setdefault(point.step, Mark(point.step, "doubt", "not true", sentence(point)))
+        marks.setdefault(point.step, Mark(point.step, "doubt", "not true", format_contradiction(point)))
+    for step, words in sorted(find_contradicted_steps(job).items())[:MOST]:
+        marks.setdefault(step, Mark(step, "doubt", "not true", f"{words}."))
     return list(marks.values())

@@ -1,7 +1,7 @@
 """Numbers of a training job as CSV: a row a step, a column a key.
 
 Of a step that two attempts report the later one counts, and superseded numbers count nowhere, as in the curves. A
-number that was none (NaN, infinite), and one that a step has not, is an empty cell.
+number that was not finite (NaN, infinite), and one that a step does not have, is an empty cell.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ OWN_PARTS = ("evaluation/environment/",)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def whole_names(keys: Iterable[MetricKey]) -> list[str]:
-    """The keys of whole steps, of their outcomes and of evaluations; not those of a part (an environment, a check)."""
+def list_step_keys(keys: Iterable[MetricKey]) -> list[str]:
+    """Return the keys of whole steps, of their outcomes and of evaluations; not those of a part (an environment, a
+    check)."""
     own = ("evaluation/", "outcome/")
     return [
         key.name
@@ -31,8 +32,8 @@ def whole_names(keys: Iterable[MetricKey]) -> list[str]:
     ]
 
 
-def chart_names(chart: Chart) -> list[str]:
-    """The keys that a chart draws, each once."""
+def list_chart_keys(chart: Chart) -> list[str]:
+    """Return the keys that a chart draws, each once."""
     return list(dict.fromkeys(chart.keys))
 
 
@@ -43,7 +44,7 @@ def write_csv(
     high: int | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> str:
-    """The numbers of `names` from step `low` to `high`; `columns` are other names for some of them."""
+    """Return the numbers of `names` from step `low` to `high` as CSV; `columns` are other names for some of them."""
     keys = dict(MetricKey.objects.filter(job=job, name__in=names).values_list("pk", "name"))
     points = MetricPoint.objects.filter(key__in=keys, superseded=False)
     if low is not None:
@@ -51,25 +52,25 @@ def write_csv(
     if high is not None:
         points = points.filter(step__lte=high)
     rows = points.order_by("step", "-attempt").values_list("step", "key", "value").iterator(chunk_size=10_000)
-    there = [name for name in names if name in keys.values()]
-    told = io.StringIO()
-    writer = csv.writer(told, lineterminator="\n")
-    writer.writerow([STEP, *(_as_text((columns or {}).get(name, name)) for name in there)])
-    for step, told_points in groupby(rows, key=lambda row: row[0]):
+    present_names = [name for name in names if name in keys.values()]
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow([STEP, *(_escape_formula((columns or {}).get(name, name)) for name in present_names)])
+    for step, step_points in groupby(rows, key=lambda row: row[0]):
         values: dict[str, float | None] = {}
-        for _, key, value in told_points:
+        for _, key, value in step_points:
             values.setdefault(keys[key], value)
-        writer.writerow([step, *("" if values.get(name) is None else repr(values[name]) for name in there)])
-    return told.getvalue()
+        writer.writerow([step, *("" if values.get(name) is None else repr(values[name]) for name in present_names)])
+    return output.getvalue()
 
 
 def write_result_file(job: TrainingJob, keys: Sequence[MetricKey]) -> str:
-    """The whole steps' numbers under OpenAI's names, where it has one."""
-    names = whole_names(keys)
+    """Return the numbers of whole steps as CSV, under OpenAI's names if it has one."""
+    names = list_step_keys(keys)
     first = [name for name in OPENAI_NAMES if name in names]
     return write_csv(job, [*first, *(name for name in names if name not in first)], columns=OPENAI_NAMES)
 
 
-def _as_text(name: str) -> str:
-    """A name that no spreadsheet takes for a formula: keys come from workers."""
+def _escape_formula(name: str) -> str:
+    """Return a name that no spreadsheet takes for a formula: keys come from workers."""
     return f"'{name}" if name.startswith(_FORMULA) else name

@@ -9,7 +9,7 @@ from django.db import connection
 
 from synthesis.contracts import Frozen
 from webapp.runs.models import MetricKey, TrainingJob
-from webapp.runs.rollouts.verified_steps import count_unverified, verified_steps
+from webapp.runs.rollouts.verified_steps import count_unverified, list_verified_steps
 
 MOST_KEYS = 200
 MOST_BUCKETS = 5_000
@@ -30,10 +30,10 @@ ORDER BY key_id, 2
 
 
 class Bucket(Frozen):
-    """Metric values of the steps `first` to `last_step`: `points` of them, of which `gaps` were no numbers.
+    """Metric values of the steps `first` to `last_step`: `points` of them, of which `gaps` were not finite numbers.
 
-    Without any number `min`, `max`, `mean` and `last` are None. Of `unverified` points the attempts were not executed
-    again here (yet).
+    Without any number `min`, `max`, `mean` and `last` are None. `unverified` counts points whose attempts were not
+    executed again here (yet), or came out otherwise.
     """
 
     first: int
@@ -55,12 +55,12 @@ class Series(Frozen):
     buckets: tuple[Bucket, ...]
 
 
-def keys_of(job: TrainingJob) -> list[MetricKey]:
-    """The keys that a job has numbers of, by name, with the last of each."""
+def list_keys(job: TrainingJob) -> list[MetricKey]:
+    """Return the keys that a job has numbers of, by name, with the last of each."""
     return list(MetricKey.objects.filter(job=job).order_by("name"))
 
 
-def series(
+def load_series(
     job: TrainingJob,
     names: Iterable[str],
     from_step: int | None = None,
@@ -69,13 +69,13 @@ def series(
     *,
     width: int | None = None,
 ) -> dict[str, Series]:
-    """At most `resolution` buckets of each name that the job has numbers of, in the order asked for; with `width` of
-    so many steps each, for jobs that are compared.
+    """Return at most `resolution` buckets of each name that the job has numbers of, in the order asked for; with
+    `width` buckets of so many steps each, for jobs that are compared.
 
     Numbers that a resumed job superseded are left out; of a step that two attempts report, the later one counts.
     """
-    wanted = list(dict.fromkeys(names))[:MOST_KEYS]
-    keys = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=wanted)}
+    key_names = list(dict.fromkeys(names))[:MOST_KEYS]
+    keys = {key.name: key for key in MetricKey.objects.filter(job=job, name__in=key_names)}
     if not keys:
         return {}
     low = max(0, from_step or 0)
@@ -84,19 +84,21 @@ def series(
     width = width or max(1, -(-(high - low + 1) // max(1, min(resolution, MOST_BUCKETS))))
     buckets: dict[int, list[Bucket]] = {key.pk: [] for key in keys.values()}
     if high >= low:
-        asked: dict[str, Any] = {"keys": list(buckets), "low": low, "high": high, "width": width}
-        verified = verified_steps(job)
-        named = {key.pk: key.name for key in keys.values()}
+        query_params: dict[str, Any] = {"keys": list(buckets), "low": low, "high": high, "width": width}
+        verified = list_verified_steps(job)
+        names_by_key = {key.pk: key.name for key in keys.values()}
         with connection.cursor() as cursor:
-            cursor.execute(_BUCKETS, asked)
-            for key, first, end, points, known, least, most, mean, newest in cursor.fetchall():
+            cursor.execute(_BUCKETS, query_params)
+            for key, first, end, points, number_count, least, most, mean, newest in cursor.fetchall():
                 buckets[key].append(
                     Bucket(
-                        first=first, last_step=end, points=points, gaps=points - known,
+                        first=first, last_step=end, points=points, gaps=points - number_count,
                         min=least, max=most, mean=mean, last=newest,
-                        unverified=count_unverified(named[key], first, end, points, verified),
+                        unverified=count_unverified(names_by_key[key], first, end, points, verified),
                     )
                 )  # fmt: skip
     return {
-        name: Series(name=name, width=width, buckets=tuple(buckets[keys[name].pk])) for name in wanted if name in keys
+        name: Series(name=name, width=width, buckets=tuple(buckets[keys[name].pk]))
+        for name in key_names
+        if name in keys
     }

@@ -17,7 +17,7 @@ COUNTED = Q(masked="", reward__isnull=False, quarantined="")
 
 @dataclass(frozen=True)
 class EvaluationLine:
-    """An evaluation in a list; the numbers are of its longest horizon so far, `horizon` None before any attempt."""
+    """Evaluation in a list; the numbers are of its longest horizon so far, `horizon` None before any attempt."""
 
     job: TrainingJob
     horizon: int | None = None
@@ -34,13 +34,13 @@ class EvaluationLine:
         return self.attempts - self.counted
 
 
-def evaluations(dataset: str = "") -> QuerySet[TrainingJob]:
-    """Evaluations, newest first; those of one dataset, where its public id is given."""
-    return queries.jobs(method="evaluation", dataset=dataset)
+def filter_evaluations(dataset: str = "") -> QuerySet[TrainingJob]:
+    """Return evaluations, newest first; those of one dataset if its public id is given."""
+    return queries.filter_jobs(method="evaluation", dataset=dataset)
 
 
-def lines(page_rows: Iterable[TrainingJob]) -> list[EvaluationLine]:
-    """Lines of a page of rows, in one query."""
+def build_evaluation_lines(page_rows: Iterable[TrainingJob]) -> list[EvaluationLine]:
+    """Return lines of a page of rows, in one query."""
     page = list(page_rows)
     rows = RunRollout.objects.filter(file__job__in=[job.pk for job in page], file__superseded=False).order_by()
     counted = rows.values_list("file__job", "horizon").annotate(
@@ -49,21 +49,21 @@ def lines(page_rows: Iterable[TrainingJob]) -> list[EvaluationLine]:
         solved=Count("pk", filter=COUNTED & Q(outcome="solved")),
     )
     longest: dict[int, tuple[int, int, int, int]] = {}
-    for job, *told in counted:
-        longest[job] = max(longest.get(job, (-1, 0, 0, 0)), (told[0], told[1], told[2], told[3]))
+    for job, *counts in counted:
+        longest[job] = max(longest.get(job, (-1, 0, 0, 0)), (counts[0], counts[1], counts[2], counts[3]))
     return [EvaluationLine(job, *longest[job.pk]) if job.pk in longest else EvaluationLine(job) for job in page]
 
 
-def named(public_ids: Iterable[str], fewest: int = 2) -> list[TrainingJob]:
-    """The evaluations of these ids, in their order, each once.
+def get_named_evaluations(public_ids: Iterable[str], fewest: int = 2) -> list[TrainingJob]:
+    """Return the evaluations of these ids, in their order, each once.
 
     Raises Unusable: fewer than `fewest` or more than `MOST`, or an id that names no evaluation.
     """
-    wanted = list(dict.fromkeys(public_ids))
-    if not fewest <= len(wanted) <= MOST:
-        raise Unusable(f"jobs: name {fewest} to {MOST} evaluations to compare; {len(wanted)} were named.")
-    rows = {job.public_id: job for job in evaluations().filter(public_id__in=wanted)}
-    missing = [ident for ident in wanted if ident not in rows]
+    unique_ids = list(dict.fromkeys(public_ids))
+    if not fewest <= len(unique_ids) <= MOST:
+        raise Unusable(f"jobs: name {fewest} to {MOST} evaluations to compare; {len(unique_ids)} were named.")
+    rows = {job.public_id: job for job in filter_evaluations().filter(public_id__in=unique_ids)}
+    missing = [ident for ident in unique_ids if ident not in rows]
     if missing:
         raise Unusable(f"jobs: there is no evaluation {missing[0][:60]!r}. GET /fine_tuning/evaluations lists them.")
-    return [rows[ident] for ident in wanted]
+    return [rows[ident] for ident in unique_ids]

@@ -12,19 +12,19 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.errors import Unusable
-from webapp.htmx import wants_fragment
-from webapp.paging import keyset
+from webapp.htmx import render_fragment, wants_fragment
+from webapp.paging import paginate_by_keyset
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 from webapp.runs.evaluations import evaluation_list
-from webapp.runs.evaluations.comparison import MOST, Comparison, compare
-from webapp.runs.evaluations.figures import drawn, sweep_of
-from webapp.runs.evaluations.results import HorizonResult, known_results, results_of
+from webapp.runs.evaluations.comparison import MOST, Comparison, compare_results
+from webapp.runs.evaluations.figures import build_sweep, draw_estimate
+from webapp.runs.evaluations.results import HorizonResult, get_results, get_results_by_horizon
 from webapp.runs.evaluations.statistics import Estimate
 from webapp.runs.evaluations.tried_tasks import TriedTask
-from webapp.runs.job_summary import sentence
+from webapp.runs.job_summary import format_split_sentence
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
 
@@ -38,119 +38,120 @@ LEFT_OUT = {
 }
 
 
-def find(public_id: str) -> TrainingJob:
-    job = evaluation_list.evaluations().filter(public_id=public_id).first()
+def get_evaluation_or_404(public_id: str) -> TrainingJob:
+    job = evaluation_list.filter_evaluations().filter(public_id=public_id).first()
     if job is None:
         raise Http404(f"There is no evaluation {public_id}.")
     return job
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def evaluations(request: HttpRequest) -> HttpResponse:
-    """All evaluations, or those of one dataset, each with a box to compare it."""
+def list_evaluations(request: HttpRequest) -> HttpResponse:
+    """Show all evaluations, or those of one dataset, each with a box to compare it."""
     dataset = Params(request.GET).text("dataset", 60)
-    page = keyset(request, evaluation_list.evaluations(dataset).order_by())
+    page = paginate_by_keyset(request, evaluation_list.filter_evaluations(dataset).order_by())
     context = {
         "page": page,
-        "lines": evaluation_list.lines(page.rows),
+        "lines": evaluation_list.build_evaluation_lines(page.rows),
         "most": MOST,
         "here": request.get_full_path(),
-        "copy_as": api_call(request, "GET", "api:list_evaluations", query={"dataset": dataset}),
+        "copy_as": build_api_call(request, "GET", "api:list_evaluations", query={"dataset": dataset}),
     }
-    template = (
-        "runs/evaluations/list_part.html" if wants_fragment(request, "evaluations") else "runs/evaluations/list.html"
-    )
-    return render(request, template, context)
+    if wants_fragment(request, "evaluations"):
+        return render_fragment(request, "runs/evaluations/list.html", context)
+    return render(request, "runs/evaluations/list.html", context)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def evaluation(request: HttpRequest, job: str) -> HttpResponse:
-    """The results of one evaluation, live while it runs."""
-    row = find(job)
-    results = results_of(row)
+def show_evaluation(request: HttpRequest, job: str) -> HttpResponse:
+    """Show the results of one evaluation, live while it runs."""
+    row = get_evaluation_or_404(job)
+    results = get_results(row)
     horizon = Params(request.GET).number("horizon")
-    shown = results.at_horizon(horizon) if horizon is not None else None
-    shown = shown or (results.horizons[-1] if results.horizons else None)
+    horizon_result = results.at_horizon(horizon) if horizon is not None else None
+    horizon_result = horizon_result or (results.horizons[-1] if results.horizons else None)
     context = {
         "job": row,
         "results": results,
-        "sentence": sentence(row.dataset),
-        "rows": [horizon_row(one) for one in results.horizons],
-        "shown": shown,
-        "at": at_rows(shown) if shown else [],
-        "tasks": _named(_lowest(known_results(row)[shown.horizon][0])) if shown else [],
-        "sweep": sweep_of([results]),
+        "sentence": format_split_sentence(row.dataset),
+        "rows": [build_horizon_row(one) for one in results.horizons],
+        "shown": horizon_result,
+        "at": build_at_rows(horizon_result) if horizon_result else [],
+        "tasks": _add_titles(_sort_lowest_first(get_results_by_horizon(row)[horizon_result.horizon][0]))
+        if horizon_result
+        else [],
+        "sweep": build_sweep([results]),
         "most_tasks": LISTED_TASKS,
         "here": request.get_full_path(),
-        "copy_as": api_call(request, "GET", "api:get_evaluation", args=(row.public_id,)),
+        "copy_as": build_api_call(request, "GET", "api:get_evaluation", args=(row.public_id,)),
     }
     part = wants_fragment(request, "evaluation")
     return render(request, "runs/evaluations/results.html" if part else "runs/evaluations/evaluation.html", context)
 
 
-def horizon_row(result: HorizonResult) -> dict[str, Any]:
-    """A horizon's numbers with their drawings, and in words what was left out of them."""
+def build_horizon_row(result: HorizonResult) -> dict[str, Any]:
+    """Return a horizon's numbers with their drawings, and in words what was left out of them."""
     return {
         "result": result,
-        "reward": drawn(result.reward),
-        "success": drawn(result.success),
-        "left_out": left_out_words(result),
+        "reward": draw_estimate(result.reward),
+        "success": draw_estimate(result.success),
+        "left_out": describe_left_out(result),
     }
 
 
-def left_out_words(result: HorizonResult) -> list[str]:
+def describe_left_out(result: HorizonResult) -> list[str]:
     return [f"{count:,} {LEFT_OUT[why]}" for why, count in result.left_out.items()]
 
 
-def at_rows(result: HorizonResult) -> list[dict[str, Any]]:
-    return [{"k": one.k, "passed": drawn(one.passed), "best": drawn(one.best)} for one in result.at]
+def build_at_rows(result: HorizonResult) -> list[dict[str, Any]]:
+    return [{"k": one.k, "passed": draw_estimate(one.passed), "best": draw_estimate(one.best)} for one in result.at]
 
 
-def _lowest(tasks: Sequence[TriedTask]) -> list[TriedTask]:
-    """The tasks of which the least was solved, then those at which no attempt counts."""
+def _sort_lowest_first(tasks: Sequence[TriedTask]) -> list[TriedTask]:
+    """Return the tasks that were solved least, then those at which no attempt counts."""
     counted = sorted((task for task in tasks if task.tried), key=lambda task: (task.solved / task.tried, task.mean))
     return [*counted, *(task for task in tasks if not task.tried)][:LISTED_TASKS]
 
 
-def _named(tasks: Sequence[TriedTask]) -> list[tuple[TriedTask, str]]:
-    """Tasks with their titles; one that is not here any more has none."""
+def _add_titles(tasks: Sequence[TriedTask]) -> list[tuple[TriedTask, str]]:
+    """Return tasks with their titles, empty for deleted tasks."""
     titles = dict(Task.objects.filter(pk__in={task.task for task in tasks if task.task}).values_list("pk", "title"))
     return [(task, titles.get(task.task or 0, "")) for task in tasks]
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def compared(request: HttpRequest) -> HttpResponse:
-    """Two or more evaluations side by side, and every two of them task by task."""
+def show_comparison(request: HttpRequest) -> HttpResponse:
+    """Show two or more evaluations side by side, and every two of them task by task."""
     params = Params(request.GET)
     try:
-        jobs = evaluation_list.named(params.texts("job", 60))
+        jobs = evaluation_list.get_named_evaluations(params.texts("job", 60))
     except Unusable as error:
         messages.error(request, str(error).removeprefix("jobs: ").replace("name ", "Choose ", 1))
         return redirect("runs:evaluations")
-    comparison = compare(jobs, params.number("horizon"))
+    comparison = compare_results(jobs, params.number("horizon"))
     query = {"jobs": ",".join(job.public_id for job in jobs), "horizon": comparison.horizon}
     context = {
         "comparison": comparison,
-        "columns": _columns(comparison),
-        "rows": _rows(comparison),
-        "pairs": _pairs(comparison),
-        "sweep": sweep_of(comparison.evaluations),
+        "columns": _build_columns(comparison),
+        "rows": _build_rows(comparison),
+        "pairs": _build_pairs(comparison),
+        "sweep": build_sweep(comparison.evaluations),
         "datasets": len({job.dataset_id for job in jobs}),
         "address": reverse("runs:compared"),
         "chosen": [job.public_id for job in jobs],
-        "copy_as": api_call(request, "GET", "api:compare_evaluations", query=query),
+        "copy_as": build_api_call(request, "GET", "api:compare_evaluations", query=query),
     }
     return render(request, "runs/evaluations/compared.html", context)
 
 
-def _columns(comparison: Comparison) -> list[dict[str, Any]]:
-    """Who is compared, with what of each is counted at the horizon."""
+def _build_columns(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return the compared evaluations, with how much of each is counted at the horizon."""
     at = comparison.horizon
     columns = []
     for number, results in enumerate(comparison.evaluations, 1):
@@ -160,32 +161,37 @@ def _columns(comparison: Comparison) -> list[dict[str, Any]]:
                 "style": number,
                 "results": results,
                 "result": result,
-                "left_out": left_out_words(result) if result else [],
+                "left_out": describe_left_out(result) if result else [],
             }
         )
     return columns
 
 
-def _rows(comparison: Comparison) -> list[dict[str, Any]]:
-    """A measure a row, an evaluation a cell."""
+def _build_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return a row a measure, with a cell an evaluation."""
     at = [results.at_horizon(comparison.horizon or 0) for results in comparison.evaluations]
     shares: list[tuple[str, str, list[Estimate | None]]] = [
         ("Success", "pass@1: share of attempts that solved their task", [one.success if one else None for one in at]),
         ("Mean reward", "Mean over tasks", [one.reward if one else None for one in at]),
     ]
     for k in sorted({known.k for one in at if one for known in one.at if known.k > 1}):
-        found = [next((known for known in one.at if known.k == k), None) if one else None for one in at]
+        results_at_k = [next((known for known in one.at if known.k == k), None) if one else None for one in at]
         about = "A task counts if one of k attempts solves it"
-        shares.append((f"pass@{k}", about, [known.passed if known else None for known in found]))
-        shares.append((f"max@{k}", "The best reward of k attempts", [known.best if known else None for known in found]))
-    rows = [{"name": name, "about": about, "cells": [drawn(cell) for cell in cells]} for name, about, cells in shares]
+        shares.append((f"pass@{k}", about, [known.passed if known else None for known in results_at_k]))
+        shares.append(
+            (f"max@{k}", "The best reward of k attempts", [known.best if known else None for known in results_at_k])
+        )
+    rows = [
+        {"name": name, "about": about, "cells": [draw_estimate(cell) for cell in cells]}
+        for name, about, cells in shares
+    ]
     plain = [("Turns", "Mean turns of an attempt", [one and one.turns for one in at])]
     plain += [("Tokens", "Mean tokens that the model wrote in an attempt", [one and one.tokens for one in at])]
     return rows + [{"name": name, "about": about, "plain": cells} for name, about, cells in plain]
 
 
-def _pairs(comparison: Comparison) -> list[dict[str, Any]]:
-    """Every two, with the widths of a bar of wins, ties and losses in percent."""
+def _build_pairs(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return every two evaluations, with the widths of a bar of wins, ties and losses in percent."""
     names = {results.job: results.name for results in comparison.evaluations}
     rows = []
     for pair in comparison.pairs:

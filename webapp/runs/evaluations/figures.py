@@ -18,7 +18,7 @@ LEAST_APART = 8.0
 
 @dataclass(frozen=True)
 class DrawnEstimate:
-    """An estimate with its places on the scale, as the attributes of an SVG are spelled."""
+    """Estimate with its places on the scale, as the attributes of an SVG are spelled."""
 
     estimate: Estimate
     at: str
@@ -26,14 +26,14 @@ class DrawnEstimate:
     high: str
 
 
-def drawn(estimate: Estimate | None) -> DrawnEstimate | None:
+def draw_estimate(estimate: Estimate | None) -> DrawnEstimate | None:
     if estimate is None:
         return None
     bounds = (estimate.value if bound is None else bound for bound in (estimate.low, estimate.high))
-    return DrawnEstimate(estimate, _at(estimate.value), *(_at(bound) for bound in bounds))
+    return DrawnEstimate(estimate, _scale_value(estimate.value), *(_scale_value(bound) for bound in bounds))
 
 
-def _at(value: float) -> str:
+def _scale_value(value: float) -> str:
     return f"{4 + min(max(value, 0.0), 1.0) * (SCALE - 8):.1f}"
 
 
@@ -48,7 +48,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepLine:
-    """One evaluation's success; `style` is the number of its look."""
+    """Success of one evaluation; `style` is the number of its look."""
 
     name: str
     style: int
@@ -58,7 +58,7 @@ class SweepLine:
 
 @dataclass(frozen=True)
 class Sweep:
-    """`across` and `upwards` are (place, word) of the axes."""
+    """Success over growing horizons. `across` and `upwards` are (place, word) of the axes."""
 
     height: int
     bottom: int
@@ -67,44 +67,48 @@ class Sweep:
     upwards: tuple[tuple[str, str], ...]
 
 
-def sweep_of(results: Sequence[EvaluationResults]) -> Sweep | None:
-    """Success by horizon, a line an evaluation; None where no evaluation has two horizons."""
+def build_sweep(results: Sequence[EvaluationResults]) -> Sweep | None:
+    """Return success by horizon, a line an evaluation; None if no evaluation has two horizons."""
     if all(len(result.horizons) < 2 for result in results):
         return None
     turns = sorted({one.horizon for result in results for one in result.horizons})
-    lines = tuple(_line(number, result, turns[-1]) for number, result in enumerate(results, 1))
+    lines = tuple(_build_line(number, result, turns[-1]) for number, result in enumerate(results, 1))
     return Sweep(
         height=HEIGHT,
         bottom=HEIGHT - BOTTOM,
         lines=lines,
-        across=tuple((_x(turn, turns[-1]), str(turn)) for turn in _apart(turns)),
-        upwards=tuple((_y(share / 4), f"{share * 25} %") for share in range(5)),
+        across=tuple((_scale_x(turn, turns[-1]), str(turn)) for turn in _choose_axis_labels(turns)),
+        upwards=tuple((_scale_y(share / 4), f"{share * 25} %") for share in range(5)),
     )
 
 
-def _line(number: int, result: EvaluationResults, longest: int) -> SweepLine:
+def _build_line(number: int, result: EvaluationResults, longest: int) -> SweepLine:
     points = []
     for one in result.horizons:
         if (success := one.success) is not None:
             low = success.value if success.low is None else success.low
             high = success.value if success.high is None else success.high
             words = f"{result.name}: {success.value:.1%} ({low:.1%} to {high:.1%}) with {one.horizon} turns"
-            points.append(SweepPoint(_x(one.horizon, longest), _y(success.value), _y(low), _y(high), words))
+            points.append(
+                SweepPoint(
+                    _scale_x(one.horizon, longest), _scale_y(success.value), _scale_y(low), _scale_y(high), words
+                )
+            )
     return SweepLine(result.name, number, " ".join(f"{point.x},{point.y}" for point in points), tuple(points))
 
 
-def _apart(turns: Iterable[int]) -> list[int]:
-    """Those whose words have room: the last one always."""
-    kept: list[int] = []
+def _choose_axis_labels(turns: Iterable[int]) -> list[int]:
+    """Return the turns whose words have room: the last one always."""
+    spaced: list[int] = []
     for turn in sorted(turns, reverse=True):
-        if not kept or float(_x(kept[-1], max(kept))) - float(_x(turn, max(kept))) >= LEAST_APART:
-            kept.append(turn)
-    return kept[::-1]
+        if not spaced or float(_scale_x(spaced[-1], max(spaced))) - float(_scale_x(turn, max(spaced))) >= LEAST_APART:
+            spaced.append(turn)
+    return spaced[::-1]
 
 
-def _x(turns: int, longest: int) -> str:
+def _scale_x(turns: int, longest: int) -> str:
     return f"{100 * turns / longest:.2f}"
 
 
-def _y(share: float) -> str:
+def _scale_y(share: float) -> str:
     return f"{TOP + (1 - share) * (HEIGHT - TOP - BOTTOM):.1f}"

@@ -9,8 +9,8 @@ from webapp.runs.models import RolloutFile, TrainingJob
 from webapp.runs.spec import ENDPOINT
 
 
-def reported(job: TrainingJob) -> int:
-    """How many reports are here without a gap; whoever goes on begins behind them."""
+def count_reports(job: TrainingJob) -> int:
+    """Return how many reports are here without a gap; the next attempt begins behind them."""
     steps = RolloutFile.objects.filter(job=job, superseded=False, step__gt=0).order_by("step")
     count = 0
     for step in steps.values_list("step", flat=True).distinct():
@@ -20,8 +20,8 @@ def reported(job: TrainingJob) -> int:
     return count
 
 
-def served_model(job: TrainingJob) -> tuple[Endpoint, str]:
-    """Endpoint and name of the model that an evaluation asks. Raises InputError: no endpoint lists it."""
+def get_served_model(job: TrainingJob) -> tuple[Endpoint, str]:
+    """Return endpoint and name of the model that an evaluation asks. Raises InputError: no endpoint lists it."""
     chosen = find_choice(job.model.removeprefix(ENDPOINT))
     if chosen is None:
         raise InputError(

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from django.db.models import Count, Q, Sum
 
 from synthesis.contracts import Frozen
-from webapp.runs.evaluations.progress import reported
-from webapp.runs.evaluations.statistics import Estimate, max_at, means_over_tasks
-from webapp.runs.evaluations.tried_tasks import TriedTask, tried_tasks
+from webapp.runs.evaluations.progress import count_reports
+from webapp.runs.evaluations.statistics import Estimate, compute_max_at_k, estimate_means_over_tasks
+from webapp.runs.evaluations.tried_tasks import TriedTask, group_tried_tasks
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
-from webapp.trajectories.pass_rates import pass_at
+from webapp.trajectories.pass_rates import compute_pass_at
 
-KS = (1, 2, 4, 8, 16, 32, 64)
-"""The k of pass@k and max@k, as far as there are attempts for them (AG Figure 9 ends at 64), beside the most."""
+KS = (1, 2, 4, 8, 10, 16, 32, 64)
+"""The k of pass@k and max@k, as far as there are attempts for them (AG Figure 9 ends at 64, AW Figure 4 f
+has 10), beside the most."""
 MOST_ENVIRONMENTS = 200
 
 
@@ -35,8 +36,8 @@ class EnvironmentResult(Frozen):
 
 
 class HorizonResult(Frozen):
-    """What the attempts with so many turns come to. `attempts` were made, `counted` are the judged ones; the others are
-    in `left_out` by why, and have no reward. Estimates are over tasks; None before any attempt counts."""
+    """Results of the attempts with so many turns. `attempts` were made, `counted` are the judged ones; the others are
+    in `left_out` by reason, and have no reward. Estimates are over tasks; None before any attempt counts."""
 
     horizon: int
     tasks: int
@@ -55,7 +56,7 @@ class HorizonResult(Frozen):
 
 
 class EvaluationResults(Frozen):
-    """An evaluation's results so far: `reports` of `total_reports` are in them."""
+    """Results of an evaluation so far: `reports` of `total_reports` are in them."""
 
     job: str
     name: str
@@ -77,22 +78,22 @@ _KNOWN: OrderedDict[tuple[int, int, int, int], dict[int, tuple[list[TriedTask], 
 KEPT = 16
 
 
-def known_results(job: TrainingJob) -> dict[int, tuple[list[TriedTask], HorizonResult]]:
-    """By horizon, the tried tasks and what they come to."""
+def get_results_by_horizon(job: TrainingJob) -> dict[int, tuple[list[TriedTask], HorizonResult]]:
+    """Return by horizon the tried tasks and their results."""
     files = RolloutFile.objects.filter(job=job, superseded=False).aggregate(files=Count("pk"), ids=Sum("pk"))
     doubted = RunRollout.objects.filter(file__job=job).filter(~Q(quarantined="")).count()
     key = (job.pk, files["files"], files["ids"] or 0, doubted)
     if key not in _KNOWN:
-        found = tried_tasks(job)
-        _KNOWN[key] = {turns: (tasks, horizon_result(turns, tasks)) for turns, tasks in found.items()}
+        tasks_by_horizon = group_tried_tasks(job)
+        _KNOWN[key] = {turns: (tasks, build_horizon_result(turns, tasks)) for turns, tasks in tasks_by_horizon.items()}
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
     return _KNOWN.get(key) or {}
 
 
-def results_of(job: TrainingJob) -> EvaluationResults:
-    """The results of an evaluation so far."""
-    found = known_results(job)
+def get_results(job: TrainingJob) -> EvaluationResults:
+    """Return the results of an evaluation so far."""
+    results_by_horizon = get_results_by_horizon(job)
     return EvaluationResults(
         job=job.public_id,
         name=str(job),
@@ -101,22 +102,24 @@ def results_of(job: TrainingJob) -> EvaluationResults:
         dataset=job.dataset.public_id,
         temperature=float(job.config["decoding"]["temperature"]),
         repeats=int(job.config["repeats"]),
-        reports=reported(job),
+        reports=count_reports(job),
         total_reports=job.total_steps,
-        horizons=tuple(result for _, result in found.values()),
+        horizons=tuple(result for _, result in results_by_horizon.values()),
     )
 
 
-def horizon_result(horizon: int, tasks: Sequence[TriedTask]) -> HorizonResult:
-    """What attempts at one horizon come to."""
+def build_horizon_result(horizon: int, tasks: Sequence[TriedTask]) -> HorizonResult:
+    """Return the results of the attempts at one horizon."""
     counted = [task for task in tasks if task.tried]
     left_out = sum((task.left_out for task in tasks), Counter[str]())
     solved = [task for task in counted if task.solved]
-    reward, success = means_over_tasks(
+    reward, success = estimate_means_over_tasks(
         [[task.mean for task in counted], [task.solved / task.tried for task in counted]]
     )
-    columns = [[_mean(task.turns) for task in counted], [_mean(task.solved_turns) for task in solved]]
-    turns, turns_solved, tokens = means_over_tasks([*columns, [_mean(task.tokens) for task in counted]], bounded=False)
+    columns = [[_compute_mean(task.turns) for task in counted], [_compute_mean(task.solved_turns) for task in solved]]
+    turns, turns_solved, tokens = estimate_means_over_tasks(
+        [*columns, [_compute_mean(task.tokens) for task in counted]], bounded=False
+    )
     return HorizonResult(
         horizon=horizon,
         tasks=len(tasks),
@@ -129,34 +132,35 @@ def horizon_result(horizon: int, tasks: Sequence[TriedTask]) -> HorizonResult:
         turns=turns,
         turns_solved=turns_solved,
         tokens=tokens,
-        at=_at(counted),
-        environments=_environments(counted),
+        at=_estimate_at_each_k(counted),
+        environments=_build_environment_results(counted),
     )
 
 
-def _mean(values: Sequence[float]) -> float:
+def _compute_mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _at(tasks: Sequence[TriedTask]) -> tuple[AtK, ...]:
+def _estimate_at_each_k(tasks: Sequence[TriedTask]) -> tuple[AtK, ...]:
     most = max((task.tried for task in tasks), default=0)
     ks = sorted({k for k in (*KS, most) if 0 < k <= most})
     enough = [[task for task in tasks if task.tried >= k] for k in ks]
     columns = [
-        [pass_at(task.solved, task.tried, [k])[0][1] for task in those] for k, those in zip(ks, enough, strict=True)
+        [compute_pass_at(task.solved, task.tried, [k])[0][1] for task in those]
+        for k, those in zip(ks, enough, strict=True)
     ]
-    columns += [[max_at(task.rewards, k) for task in those] for k, those in zip(ks, enough, strict=True)]
-    estimates = means_over_tasks(columns)
-    found = []
+    columns += [[compute_max_at_k(task.rewards, k) for task in those] for k, those in zip(ks, enough, strict=True)]
+    estimates = estimate_means_over_tasks(columns)
+    estimates_at_k = []
     for k, passed, best in zip(ks, estimates[: len(ks)], estimates[len(ks) :], strict=True):
         assert passed is not None
         assert best is not None
-        found.append(AtK(k=k, passed=passed, best=best))
-    return tuple(found)
+        estimates_at_k.append(AtK(k=k, passed=passed, best=best))
+    return tuple(estimates_at_k)
 
 
-def _environments(tasks: Sequence[TriedTask]) -> tuple[EnvironmentResult, ...]:
-    """By environment, the lowest success first."""
+def _build_environment_results(tasks: Sequence[TriedTask]) -> tuple[EnvironmentResult, ...]:
+    """Return results by environment, the lowest success first."""
     parts: dict[str, list[TriedTask]] = defaultdict(list)
     for task in tasks:
         parts[task.environment].append(task)
@@ -164,8 +168,8 @@ def _environments(tasks: Sequence[TriedTask]) -> tuple[EnvironmentResult, ...]:
         EnvironmentResult(
             name=name,
             tasks=len(those),
-            reward=_mean([task.mean for task in those]),
-            success=_mean([task.solved / task.tried for task in those]),
+            reward=_compute_mean([task.mean for task in those]),
+            success=_compute_mean([task.solved / task.tried for task in those]),
         )
         for name, those in parts.items()
     ]

@@ -1,4 +1,4 @@
-"""Attempts of an evaluation task by task: what counts, and what does not and why."""
+"""Attempts of an evaluation task by task: those that count, and the others with their reasons."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TaskKey = tuple[str, str, str]
 
 @dataclass
 class TriedTask:
-    """The attempts at one task at one horizon. `rewards`, `turns` and `tokens` are of those that count; `left_out`
-    counts the others by why: `lost` (infrastructure), `user_fault`, `cancelled`, `not_believed` (executed again here,
-    the attempt came to something else), `repeated` (its number was reported before). What the environment's program
-    ended counts, as 0."""
+    """Attempts at one task at one horizon. `rewards`, `turns` and `tokens` are of those that count; `left_out` counts
+    the others by reason: `lost` (infrastructure), `user_fault`, `cancelled`, `not_believed` (executed again here,
+    the attempt came to something else), `repeated` (its number was reported before). Attempts that the environment's
+    program ended count, as 0."""
 
     key: TaskKey
     environment: str
@@ -50,27 +50,32 @@ class TriedTask:
         return sum(self.rewards) / len(self.rewards)
 
 
-def tried_tasks(job: TrainingJob) -> dict[int, list[TriedTask]]:
-    """By horizon, the tasks that an evaluation's reports hold attempts at, in the order in which they were tried."""
+def group_tried_tasks(job: TrainingJob) -> dict[int, list[TriedTask]]:
+    """Return by horizon the tasks that an evaluation's reports hold attempts at, in the order in which they were
+    tried."""
     rows = RunRollout.objects.filter(file__job=job, file__superseded=False).order_by("file__step", "index")
-    found: dict[int, dict[TaskKey, TriedTask]] = defaultdict(dict)
-    for told in rows.values_list(*COLUMNS).iterator():
-        horizon, *key, ordinal, environment, task, outcome, masked, quarantined, reward, turns, tokens = told
-        one = found[horizon].setdefault(tuple(key), TriedTask(tuple(key), environment, task))
-        why = "repeated" if ordinal in one.ordinals else _left_out(outcome, masked, bool(quarantined), reward)
-        one.ordinals.add(ordinal)
-        one.program_errors += outcome == "program_error" and not why
+    tasks_by_horizon: dict[int, dict[TaskKey, TriedTask]] = defaultdict(dict)
+    for values in rows.values_list(*COLUMNS).iterator():
+        horizon, *key, ordinal, environment, task, outcome, masked, quarantined, reward, turns, tokens = values
+        tried_task = tasks_by_horizon[horizon].setdefault(tuple(key), TriedTask(tuple(key), environment, task))
+        why = (
+            "repeated"
+            if ordinal in tried_task.ordinals
+            else _get_exclusion_reason(outcome, masked, bool(quarantined), reward)
+        )
+        tried_task.ordinals.add(ordinal)
+        tried_task.program_errors += outcome == "program_error" and not why
         if why:
-            one.left_out[why] += 1
+            tried_task.left_out[why] += 1
             continue
-        one.rewards.append(reward)
-        one.turns.append(turns)
-        one.tokens.append(tokens)
-        one.solved_turns += [turns] if outcome == "solved" else []
-    return {horizon: list(tasks.values()) for horizon, tasks in sorted(found.items())}
+        tried_task.rewards.append(reward)
+        tried_task.turns.append(turns)
+        tried_task.tokens.append(tokens)
+        tried_task.solved_turns += [turns] if outcome == "solved" else []
+    return {horizon: list(tasks.values()) for horizon, tasks in sorted(tasks_by_horizon.items())}
 
 
-def _left_out(outcome: str, masked: str, quarantined: bool, reward: float | None) -> str:
+def _get_exclusion_reason(outcome: str, masked: str, quarantined: bool, reward: float | None) -> str:
     if quarantined:
         return "not_believed"
     if outcome == "cancelled" or masked == "user_fault":

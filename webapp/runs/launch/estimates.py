@@ -1,4 +1,4 @@
-"""Estimates of a training job: size of its model, time and place in the queue. None where nothing can be known."""
+"""Estimates of a training job: size of its model, time and place in the queue. None if nothing can be known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from synthesis.contracts import Frozen
 from webapp.runs.candidates import Candidate
-from webapp.runs.launch.job_lookup import base_of
+from webapp.runs.launch.job_lookup import get_base_model
 from webapp.runs.models import MetricPoint, TrainingAttempt, TrainingJob, TrainingState
 from webapp.runs.spec import DEMO_MODEL
 
@@ -32,7 +32,7 @@ class Duration(Frozen):
 
 class Queue(Frozen):
     """Place in the queue behind `ahead` jobs; of `workers`, `idle` have no job and `able` could take this one; of these
-    nobody knows of those `untold` whether they have the memory."""
+    it is unknown if those in `untold` have the memory."""
 
     ahead: int
     running: int
@@ -42,8 +42,8 @@ class Queue(Frozen):
     untold: tuple[str, ...] = ()
 
 
-def parameters_of(base: str) -> tuple[int, str]:
-    """(parameters, how this is known); 0 where it is not."""
+def estimate_parameters(base: str) -> tuple[int, str]:
+    """Return (parameters, how this is known); 0 if it is not."""
     if base == DEMO_MODEL:
         return DEMO_PARAMETERS, "about a million"
     size = _SIZE.search(base.rpartition("/")[2])
@@ -52,14 +52,14 @@ def parameters_of(base: str) -> tuple[int, str]:
     return round(float(size[1]) * (10**9 if size[2] in "Bb" else 10**6)), f"{size[0]}, by its name"
 
 
-def duration_of(base: str, preset: str, method: str, steps: int | None) -> tuple[Duration | None, str]:
-    """(time by what past jobs of this model and preset took, why it is not known)."""
+def estimate_duration(base: str, preset: str, method: str, steps: int | None) -> tuple[Duration | None, str]:
+    """Return (time by what past jobs of this model and preset took, why it is not known)."""
     rows = TrainingJob.objects.filter(method=method, preset=preset, state=TrainingState.SUCCEEDED, step__gt=0)
     rows = rows.exclude(started_at=None).exclude(finished_at=None).select_related("after").order_by("-pk")[: 10 * PAST]
-    past = [row for row in rows if base_of(row) == base][:PAST]
+    past = [row for row in rows if get_base_model(row) == base][:PAST]
     if not past:
         return None, "no job of this model and preset has succeeded here yet"
-    spent = _spent(past)
+    spent = _sum_spent_time(past)
     if not spent:
         return None, "earlier jobs of this model and preset left no times"
     each = spent.total_seconds() / sum(row.step for row in past)
@@ -68,8 +68,8 @@ def duration_of(base: str, preset: str, method: str, steps: int | None) -> tuple
     return Duration(seconds=each * steps, seconds_a_step=each, jobs=len(past)), ""
 
 
-def spent(job: TrainingJob) -> float | None:
-    """Seconds that workers have spent on a job so far, without pauses and waiting. None: not begun."""
+def get_spent_seconds(job: TrainingJob) -> float | None:
+    """Return the seconds that workers have spent on a job so far, without pauses and waiting. None: not begun."""
     seconds = [
         ((ended or timezone.now()) - begun).total_seconds()
         for begun, ended in TrainingAttempt.objects.filter(job=job).values_list("started_at", "ended_at")
@@ -77,17 +77,17 @@ def spent(job: TrainingJob) -> float | None:
     return sum(seconds) if seconds else None
 
 
-def _spent(rows: Sequence[TrainingJob]) -> timedelta:
-    """What workers spent on these jobs: not while they were paused or waited."""
+def _sum_spent_time(rows: Sequence[TrainingJob]) -> timedelta:
+    """Return the time that workers spent on these jobs, without pauses and waiting."""
     attempts = TrainingAttempt.objects.filter(job__in=[row.pk for row in rows], ended_at__isnull=False)
     total = attempts.aggregate(spent=Sum(F("ended_at") - F("started_at")))["spent"]
     return total or timedelta()
 
 
-def seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:
-    """Seconds that running jobs still take, by primary key, at the pace of their last steps.
+def estimate_seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:
+    """Return the seconds that running jobs still take, by primary key, at the pace of their last steps.
 
-    Evaluations between steps are no part of it. A job that will not get to its end, since a pause or its end was asked
+    Evaluations between steps are not included. A job that will not get to its end, since a pause or its end was asked
     for, is left out, and so is one whose steps, total or pace are not known.
     """
     running = {
@@ -108,8 +108,8 @@ def seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:
 NAMED = 20
 
 
-def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = (), untold: Sequence[str] = ()) -> Queue:
-    """The queue before a job that is queued now, which workers of the names `able` could take."""
+def build_queue(candidates: Sequence[Candidate], able: Sequence[str] = (), untold: Sequence[str] = ()) -> Queue:
+    """Return the queue before a job that is queued now, which workers of the names `able` could take."""
     here = {candidate.worker for candidate in candidates if candidate.worker}
     running = TrainingJob.objects.filter(state=TrainingState.RUNNING)
     busy = set(running.values_list("worker", flat=True)) & here

@@ -1,33 +1,33 @@
-"""What a preflight looks at of an evaluation: its tasks, who plays the user, and whether its calls are enough."""
+"""Preflight of an evaluation: its tasks, the model that plays the user, and whether its calls are enough."""
 
 from __future__ import annotations
 
 from training.config import EvaluationJob
 from training.dataset import SideName
 from webapp.datasets.models import DatasetState
-from webapp.datasets.row_facts import Facts, facts_of, facts_of_file
+from webapp.datasets.row_facts import Facts, load_facts, load_file_facts
 from webapp.runs.launch.job_lookup import ResolvedJob
-from webapp.runs.launch.step_count import evaluated_rows
-from webapp.runs.launch.user_tools import look_at_user_tools
+from webapp.runs.launch.step_count import count_evaluated_rows
+from webapp.runs.launch.user_tools import check_user_tools
 from webapp.runs.spec import ENDPOINT
 
 
-def look_at_evaluation(asked: ResolvedJob, config: EvaluationJob) -> None:
-    """Faults and warnings of an evaluation, at its fields."""
+def check_evaluation(asked: ResolvedJob, config: EvaluationJob) -> None:
+    """Record faults and warnings of an evaluation, at its fields."""
     if asked.new.evaluation:
         message = "An evaluation tries the tasks of training_file; leave validation_file out."
         asked.refuse("validation_file", "twice", message)
     if asked.new.engine != "transformers":
         message = "A checkpoint is evaluated by the engine transformers; name one that vLLM serves as an endpoint."
         asked.refuse("engine", "wrong_engine", message)
-    _look_at_side(asked, config)
-    _look_at_user(asked, config)
-    look_at_user_tools(asked, config, _sides(asked, config))
-    _look_at_calls(asked, config)
-    _look_at_thinking(asked, config)
+    _check_side(asked, config)
+    _check_user(asked, config)
+    check_user_tools(asked, config, _list_side_facts(asked, config))
+    _check_calls(asked, config)
+    _check_thinking(asked, config)
 
 
-def _look_at_side(asked: ResolvedJob, config: EvaluationJob) -> None:
+def _check_side(asked: ResolvedJob, config: EvaluationJob) -> None:
     row = asked.dataset
     if row is None or row.state != DatasetState.READY or config.side == "held_out":
         return
@@ -36,10 +36,10 @@ def _look_at_side(asked: ResolvedJob, config: EvaluationJob) -> None:
         asked.warn("changes.side", "learnt_tasks", message)
 
 
-def _sides(asked: ResolvedJob, config: EvaluationJob) -> list[Facts | None]:
-    """Facts about what is tried; None where that is not known now."""
+def _list_side_facts(asked: ResolvedJob, config: EvaluationJob) -> list[Facts | None]:
+    """Return facts about what is tried; None for a side that is not known now."""
     if asked.file is not None:
-        return [facts_of_file(asked.file)]
+        return [load_file_facts(asked.file)]
     row = asked.dataset
     if row is None or row.state != DatasetState.READY:
         return []
@@ -49,13 +49,13 @@ def _sides(asked: ResolvedJob, config: EvaluationJob) -> list[Facts | None]:
         "learnt": ("train",),
         "all": ("train", "test"),
     }[config.side]  # type: ignore[assignment]
-    return [facts_of(row, side) for side in sides]
+    return [load_facts(row, side) for side in sides]
 
 
-def _look_at_user(asked: ResolvedJob, config: EvaluationJob) -> None:
+def _check_user(asked: ResolvedJob, config: EvaluationJob) -> None:
     if asked.user is not None or asked.new.user_model:
         return
-    if any(facts is not None and "conversation" in facts.settings() for facts in _sides(asked, config)):
+    if any(facts is not None and "conversation" in facts.settings() for facts in _list_side_facts(asked, config)):
         message = (
             "The tasks hold conversations, and nobody plays the user: name a user_model, or set a default model for "
             "the role user."
@@ -63,8 +63,8 @@ def _look_at_user(asked: ResolvedJob, config: EvaluationJob) -> None:
         asked.refuse("user_model", "missing", message)
 
 
-def _look_at_thinking(asked: ResolvedJob, config: EvaluationJob) -> None:
-    """Refuse what only a model behind an endpoint can be asked."""
+def _check_thinking(asked: ResolvedJob, config: EvaluationJob) -> None:
+    """Refuse a setting of thinking that only a model behind an endpoint can have."""
     if config.think != "model" and not asked.new.model.startswith(ENDPOINT):
         message = (
             "Thinking is switched on and off for models behind an endpoint: serve this one (Models > Serve), and "
@@ -73,12 +73,12 @@ def _look_at_thinking(asked: ResolvedJob, config: EvaluationJob) -> None:
         asked.refuse("changes.think", "not_at_an_endpoint", message)
 
 
-def _look_at_calls(asked: ResolvedJob, config: EvaluationJob) -> None:
-    """A model behind an address is asked once a turn, and every request counts."""
+def _check_calls(asked: ResolvedJob, config: EvaluationJob) -> None:
+    """Warn if the calls may not be enough: a model behind an address is asked once a turn, and every request counts."""
     row = asked.dataset
     if not asked.new.model.startswith(ENDPOINT) or row is None or row.state != DatasetState.READY:
         return
-    most = config.tried(evaluated_rows(config, row)) * config.repeats * sum(config.horizons)
+    most = config.tried(count_evaluated_rows(config, row)) * config.repeats * sum(config.horizons)
     if most > asked.new.calls_allowed:
         message = (
             f"If every attempt takes all its turns, {most:,} requests go to the model, and {asked.new.calls_allowed:,} "

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from synthesis.errors import InputError
 from training import presets
 from webapp.runs.launch import job_widgets, setting_fields
-from webapp.runs.launch.job_lookup import DEFAULTS, Remark, load_preset, look_up, preset_for
+from webapp.runs.launch.job_lookup import DEFAULTS, Remark, get_default_preset, load_preset, resolve_job
 from webapp.runs.models import TrainingJob
 from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import NewJob
@@ -28,16 +28,16 @@ LOOK = "These are the values of this preset. Look at them, then start."
 
 
 class NewJobForm(forms.Form):
-    """`asked` is the job once the form is valid; `preset` the one whose values stand in it."""
+    """Form of a new job. `asked` is the job once the form is valid; `preset` the one whose values are in it."""
 
     def __init__(self, data: Mapping[str, str] | None = None, *, given: Mapping[str, str] | None = None) -> None:
         entries = {key: value[:MOST_TEXT].replace("\x00", "") for key, value in (data or given or {}).items()}
         self.method = entries["method"] if entries.get("method") in METHODS else "supervised"
-        self.preset, self.unknown = _preset(entries, self.method)
-        texts = setting_fields.texts_of(self.preset.config)
+        self.preset, self.unknown = _choose_preset(entries, self.method)
+        texts = setting_fields.build_texts(self.preset.config)
         # A form that was handed out for another preset keeps what the person changed in it, and nothing else.
         self.moved = bool(entries.get("shown")) and entries["shown"] != self.shown
-        typed = _changed(entries) if self.moved else entries
+        typed = _get_changed_texts(entries) if self.moved else entries
         entries |= {name: typed.get(name, text) for name, text in texts.items()}
         entries |= {"method": self.method, "preset": self.preset.name, "shown": self.shown}
         entries.setdefault("token", secrets.token_urlsafe(18))
@@ -46,12 +46,12 @@ class NewJobForm(forms.Form):
         for name in (*BASICS, *HIDDEN, *texts):
             self.fields[name] = forms.CharField(label=BASICS.get(name), required=False, strip=False)
         for name in BASICS:
-            self.fields[name].widget = job_widgets.basic_widget(name)
+            self.fields[name].widget = job_widgets.make_basic_widget(name)
             self.fields[name].help_text = job_widgets.HINTS.get(name, "")
-        for setting in setting_fields.settings_of(self.method):
+        for setting in setting_fields.list_settings(self.method):
             field = self.fields[setting.name]
-            field.label, field.help_text = setting.label, job_widgets.setting_hint(setting)
-            field.widget = job_widgets.setting_widget(setting)
+            field.label, field.help_text = setting.label, job_widgets.format_setting_hint(setting)
+            field.widget = job_widgets.make_setting_widget(setting)
         self.texts = texts
         self.asked: NewJob | None = None
         self.chosen: presets.ChangedPreset | None = None
@@ -66,7 +66,7 @@ class NewJobForm(forms.Form):
     def offer_choices(self) -> None:
         """Fill the selects of a form that is about to be shown."""
         chosen = {name: self.value(name) for name in ("dataset", "evaluation", "after")}
-        job_widgets.offer_choices(self, self.method, chosen)
+        job_widgets.fill_choices(self, self.method, chosen)
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = self.cleaned_data
@@ -85,10 +85,10 @@ class NewJobForm(forms.Form):
         calls = self._calls()
         if config is None:
             return cleaned
-        changes = setting_fields.changes_between(
+        changes = setting_fields.list_changes(
             self.preset.config.model_dump(mode="json"), config.model_dump(mode="json")
         )
-        self.chosen = presets.change(self.preset, changes)
+        self.chosen = presets.change_preset(self.preset, changes)
         if self.errors:
             return cleaned
         plain = {name: self.value(name).strip() for name in BASICS if name not in ("metadata", "calls_allowed")}
@@ -102,20 +102,20 @@ class NewJobForm(forms.Form):
         return cleaned
 
     def _config(self) -> setting_fields.Config | None:
-        """The whole configuration as it was typed; None where something in it needs a change."""
+        """Return the whole configuration as it was typed; None if something in it needs a change."""
         values: dict[str, Any] = {}
-        for setting in setting_fields.settings_of(self.method):
+        for setting in setting_fields.list_settings(self.method):
             kind = values.get("__".join([*setting.path.split(".")[:-1], "kind"]))
             if setting.variant and kind != setting.variant:
                 continue
             try:
-                values[setting.name] = setting_fields.read(setting, self.value(setting.name))
+                values[setting.name] = setting_fields.parse_field_text(setting, self.value(setting.name))
             except ValueError as error:
                 self.add_error(setting.name, str(error))
         if self.errors:
             return None
         try:
-            config = type(self.preset.config).model_validate(setting_fields.nested(values, self.method))
+            config = type(self.preset.config).model_validate(setting_fields.nest_values(values, self.method))
         except ValidationError as error:
             self._refuse(error)
             return None
@@ -139,43 +139,43 @@ class NewJobForm(forms.Form):
         return int(text)
 
     def _refuse(self, error: ValidationError) -> None:
-        """Put what pydantic says where the person typed it."""
+        """Put pydantic's errors at the fields in which the values were typed."""
         for fault in error.errors(include_url=False)[:20]:
             place = tuple(str(part) for part in fault["loc"])
             why = fault["msg"].removeprefix("Value error, ").replace("Input should be", "It must be")
             self._put(place, f"{why[:1].upper()}{why[1:]}.")
 
     def _put(self, place: tuple[str, ...], why: str) -> None:
-        name = place[0] if place and place[0] in BASICS else setting_fields.name_of(place, self.method)
+        name = place[0] if place and place[0] in BASICS else setting_fields.find_field_name(place, self.method)
         if not name and place:
             # Rules over several fields begin with the name of the one to change: `tasks: must be a multiple of …`.
             first, sign, rest = why.partition(": ")
-            inner = setting_fields.name_of((*place, *first.lower().split(".")), self.method) if sign else ""
+            inner = setting_fields.find_field_name((*place, *first.lower().split(".")), self.method) if sign else ""
             name, why = (inner, f"{rest[:1].upper()}{rest[1:]}") if inner else (name, why)
         elif not name:
             first, sign, rest = why.partition(": ")
-            name = setting_fields.name_of(tuple(first.lower().split(".")), self.method) if sign else ""
+            name = setting_fields.find_field_name(tuple(first.lower().split(".")), self.method) if sign else ""
         self.add_error(name or None, why)
 
     def put(self, remarks: tuple[Remark, ...]) -> None:
-        """What the services say of a job that may not begin, at its fields."""
+        """Put the services' remarks on a job that may not begin at its fields."""
         for remark in remarks:
-            name = self.field_of(remark.param)
+            name = self.get_field_name(remark.param)
             self.add_error(name or None, remark.message)
 
-    def field_of(self, param: str) -> str:
-        """The field that a `param` of the API is about; empty where there is none."""
+    def get_field_name(self, param: str) -> str:
+        """Return the field that a `param` of the API is about; empty if there is none."""
         if param in PARAMS or param in self.fields:
             return PARAMS.get(param, param)
         place = param.removeprefix("changes.").split(".")
-        for name in (setting_fields.name_of(place, self.method), f"{'__'.join(place)}__kind"):
+        for name in (setting_fields.find_field_name(place, self.method), f"{'__'.join(place)}__kind"):
             if name in self.fields:
                 return name
         # A whole part, or a field of a variant: its first field.
         return next((name for name in self.texts if name.split("__")[0] == place[0]), "")
 
     def faults(self) -> list[tuple[str, str, str]]:
-        """(field, what it is called, error); of what no field is to blame for, empty texts."""
+        """Return (field, what it is called, error); of what no field is to blame for, empty texts."""
         faults = []
         for name, errors in self.errors.items():
             field = self.fields.get(name)
@@ -183,43 +183,43 @@ class NewJobForm(forms.Form):
         return faults
 
 
-def _preset(entries: Mapping[str, str], method: str) -> tuple[presets.Preset, str]:
-    """The preset whose values are shown, and what is wrong with the one that was asked for."""
-    wanted, unknown = entries.get("preset", ""), ""
-    if not wanted:
-        wanted = _by_model(entries, method)
+def _choose_preset(entries: Mapping[str, str], method: str) -> tuple[presets.Preset, str]:
+    """Return the preset whose values are shown, and what is wrong with the one that was asked for."""
+    preset_name, unknown = entries.get("preset", ""), ""
+    if not preset_name:
+        preset_name = _get_preset_of_model(entries, method)
     try:
-        preset = load_preset(wanted, method)  # type: ignore[arg-type]
+        preset = load_preset(preset_name, method)  # type: ignore[arg-type]
     except InputError:
-        unknown = f"There is no preset “{wanted[:60]}” any more; these are Envarium's defaults."
+        unknown = f"There is no preset “{preset_name[:60]}” any more; these are Envarium's defaults."
         preset = load_preset(DEFAULTS, method)  # type: ignore[arg-type]
     if preset.config.type != method:
         # The method was changed after the preset: the first of its own.
-        preset = load_preset(preset_for(method, entries.get("model", "")), method)  # type: ignore[arg-type]
+        preset = load_preset(get_default_preset(method, entries.get("model", "")), method)  # type: ignore[arg-type]
     return preset, unknown
 
 
-def _by_model(entries: Mapping[str, str], method: str) -> str:
-    """Without a preset's name the services take the one of the model."""
+def _get_preset_of_model(entries: Mapping[str, str], method: str) -> str:
+    """Return the preset that the services take for the model if none is named."""
     model, after = entries.get("model", "").strip()[:300], entries.get("after", "").strip()[:60]
     if not model:
         return DEFAULTS
-    return look_up(NewJob(method=method, model=model, dataset="-", after=after)).preset
+    return resolve_job(NewJob(method=method, model=model, dataset="-", after=after)).preset
 
 
-def _changed(entries: Mapping[str, str]) -> dict[str, str]:
-    """What a person changed in a form that showed another preset."""
+def _get_changed_texts(entries: Mapping[str, str]) -> dict[str, str]:
+    """Return what a person changed in a form that showed another preset."""
     method, _, name = entries["shown"].partition("/")
     try:
-        texts = setting_fields.texts_of(load_preset(name, method).config)  # type: ignore[arg-type]
+        texts = setting_fields.build_texts(load_preset(name, method).config)  # type: ignore[arg-type]
     except (InputError, KeyError):
         return {}
     return {key: entries[key] for key, text in texts.items() if entries.get(key, text).strip() != text.strip()}
 
 
-def of_job(job: TrainingJob) -> dict[str, str]:
-    """Values of a form that begins as this job did."""
-    config = setting_fields.config_of(job)
+def build_entries_from_job(job: TrainingJob) -> dict[str, str]:
+    """Return the values of a form that begins as this job did."""
+    config = setting_fields.read_job_config(job)
     entries = {
         "method": job.method,
         "name": f"{job.name} (again)"[:200] if job.name else "",
@@ -235,4 +235,4 @@ def of_job(job: TrainingJob) -> dict[str, str]:
         "metadata": "\n".join(f"{key} = {value}" for key, value in job.metadata.items()),
         "origin": job.public_id,
     }
-    return entries | (setting_fields.texts_of(config) if config else {})
+    return entries | (setting_fields.build_texts(config) if config else {})

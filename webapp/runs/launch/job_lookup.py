@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from training import presets
-from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, faults
+from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, list_config_faults
 from training.job import is_model_name
-from webapp.datasets.file_uploads import first_problem
+from webapp.datasets.file_uploads import format_first_problem
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.endpoints.models import Endpoint
-from webapp.endpoints.queries import default_of, find_choice
-from webapp.runs.candidates import away_candidates, candidates
-from webapp.runs.checkpoint_files import model_parts
+from webapp.endpoints.queries import find_choice, find_default_model
+from webapp.runs.candidates import list_away_candidates, list_candidates
+from webapp.runs.checkpoint_files import get_model_parts
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT, Method, NewJob
 
@@ -31,7 +31,7 @@ LONGEST_CHAIN = 50
 
 
 class Remark(Frozen):
-    """A fault or warning about a field. `param` is its place in the request (`training_file`, `changes.optimiser`)."""
+    """Fault or warning about a field. `param` is its place in the request (`training_file`, `changes.optimiser`)."""
 
     param: str
     code: str
@@ -39,7 +39,8 @@ class Remark(Frozen):
 
 
 class RefusedJob(InputError):
-    """A job that cannot begin as it was asked for. `remarks` name the fields; the first one is the message."""
+    """Refusal of a job that cannot begin as it was asked for. `remarks` name the fields; the first one is the
+    message."""
 
     def __init__(self, remarks: tuple[Remark, ...]) -> None:
         super().__init__(remarks[0].message)
@@ -49,7 +50,7 @@ class RefusedJob(InputError):
 
 @dataclass
 class ResolvedJob:
-    """A resolved job. A part that could not be found is None, and `problems` says why."""
+    """Resolved job. A part that could not be found is None, and `problems` says why."""
 
     new: NewJob
     preset: str = ""
@@ -77,22 +78,22 @@ class ResolvedJob:
         self.warnings.append(Remark(param=param, code=code, message=message))
 
 
-def look_up(new: NewJob) -> ResolvedJob:
+def resolve_job(new: NewJob) -> ResolvedJob:
     """Resolve everything that a new job names; nothing is written."""
-    asked = ResolvedJob(new, loaded=new.model)
-    asked.dataset, asked.file = _data(asked, "training_file", new.dataset)
+    resolved = ResolvedJob(new, loaded=new.model)
+    resolved.dataset, resolved.file = _find_data(resolved, "training_file", new.dataset)
     if new.evaluation:
-        asked.evaluation, asked.evaluation_file = _data(asked, "validation_file", new.evaluation)
-    _find_after(asked)
-    _find_model(asked)
-    _find_config(asked)
+        resolved.evaluation, resolved.evaluation_file = _find_data(resolved, "validation_file", new.evaluation)
+    _find_after(resolved)
+    _find_model(resolved)
+    _find_config(resolved)
     tries = new.method != "supervised" or bool(new.evaluation)
-    asked.user = _role_model(asked, "user_model", "plays the user", "user", tries)
-    asked.judge = _role_model(asked, "judge_model", "judges answers", "judge", tries)
-    return asked
+    resolved.user = _find_role_model(resolved, "user_model", "plays the user", "user", tries)
+    resolved.judge = _find_role_model(resolved, "judge_model", "judges answers", "judge", tries)
+    return resolved
 
 
-def _data(asked: ResolvedJob, param: str, ident: str) -> tuple[Dataset | None, StoredFile | None]:
+def _find_data(asked: ResolvedJob, param: str, ident: str) -> tuple[Dataset | None, StoredFile | None]:
     if ident.startswith("ds-"):
         row = Dataset.objects.filter(public_id=ident).first()
         if row is None:
@@ -110,7 +111,7 @@ def _data(asked: ResolvedJob, param: str, ident: str) -> tuple[Dataset | None, S
         if file is None:
             asked.refuse(param, "file_not_found", f"There is no file {ident}. Upload it with POST /files.")
         elif file.state == FileState.ERROR:
-            asked.refuse(param, "file_has_errors", f"The file {ident} has errors: {first_problem(file.report)}")
+            asked.refuse(param, "file_has_errors", f"The file {ident} has errors: {format_first_problem(file.report)}")
         return None, file
     message = f"{ident[:60]!r} names no data: give the id of a dataset (ds-…) or of an uploaded file (file-…)."
     asked.refuse(param, "invalid_id", message)
@@ -138,7 +139,7 @@ def _find_model(asked: ResolvedJob) -> None:
             )
             asked.refuse("after", "missing", message)
         elif asked.after is not None:
-            asked.base = base_of(asked.after)
+            asked.base = get_base_model(asked.after)
         return
     if model.startswith("ft:"):
         _find_tuned(asked, model)
@@ -160,10 +161,12 @@ def _find_model(asked: ResolvedJob) -> None:
         )
         asked.refuse("model", "untrained", message)
     if model == DEMO_MODEL or not is_model_name(model):
-        known = model == DEMO_MODEL
+        is_known = model == DEMO_MODEL
     else:
-        known = "/" in model or any(model in candidate.models for candidate in [*candidates(), *away_candidates()])
-    if known:
+        is_known = "/" in model or any(
+            model in candidate.models for candidate in [*list_candidates(), *list_away_candidates()]
+        )
+    if is_known:
         return  # whether a worker can load it now is said with the workers
     message = (
         f"There is no model {model[:100]!r}: take {DEMO_MODEL}, the model of a job (ft:ftjob-…), one that a worker "
@@ -173,7 +176,7 @@ def _find_model(asked: ResolvedJob) -> None:
 
 
 def _find_served(asked: ResolvedJob, model: str) -> None:
-    """A model behind an address: it can be asked, and learns nothing."""
+    """Resolve a model behind an address: it can be asked, and learns nothing."""
     asked.base = model
     if asked.new.method != "evaluation":
         message = f"{model[:80]!r} is behind an address: it can be evaluated, not trained. Name a model with weights."
@@ -201,32 +204,32 @@ def _find_tuned(asked: ResolvedJob, model: str) -> None:
     if job is None:
         asked.refuse("model", "model_not_found", f"There is no training job {ident[:60]!r} whose model this could be.")
         return
-    asked.base = base_of(job)
+    asked.base = get_base_model(job)
     rows = Checkpoint.objects.filter(job=job, state=CheckpointState.READY, superseded=False)
     if not step:
         if not rows.filter(final=True).exists():
-            stands = _STANDS[TrainingState(job.state)]
-            message = f"The job {ident} {stands} and has no final model. Name a checkpoint ({model[:60]}:step-N)"
+            state_words = _STANDS[TrainingState(job.state)]
+            message = f"The job {ident} {state_words} and has no final model. Name a checkpoint ({model[:60]}:step-N)"
             message += f", or let this job wait for it: model `{AFTER}` and after {ident}." if job.is_open else "."
             asked.refuse("model", "model_not_ready", message)
         return
     number = step.removeprefix("step-")
-    known = number.isascii() and number.isdigit() and len(number) < 10 and step.startswith("step-")
-    if not known or not rows.filter(step=int(number)).exists():
-        there = [
+    is_step_name = number.isascii() and number.isdigit() and len(number) < 10 and step.startswith("step-")
+    if not is_step_name or not rows.filter(step=int(number)).exists():
+        step_names = [
             f"step-{kept_step}" for kept_step in rows.order_by("step").values_list("step", flat=True).distinct()[:20]
         ]
-        message = f"The job {ident} has no checkpoint {step[:30]!r}; it has {', '.join(there) or 'none'}."
+        message = f"The job {ident} has no checkpoint {step[:30]!r}; it has {', '.join(step_names) or 'none'}."
         asked.refuse("model", "checkpoint_not_found", message)
         return
     try:
-        asked.loaded = model_parts(TrainingJob(model=model)).name or model
+        asked.loaded = get_model_parts(TrainingJob(model=model)).name or model
     except InputError as error:
         asked.refuse("model", "not_whole", str(error).removeprefix("model: "))
 
 
-def chain_of(job: TrainingJob) -> Iterator[TrainingJob]:
-    """A job, the one whose model it begins with, and so on."""
+def iterate_model_chain(job: TrainingJob) -> Iterator[TrainingJob]:
+    """Yield a job, the one whose model it begins with, and so on."""
     at: TrainingJob | None = job
     for _ in range(LONGEST_CHAIN):
         if at is None:
@@ -239,31 +242,32 @@ def chain_of(job: TrainingJob) -> Iterator[TrainingJob]:
             at = rows.select_related("after").first() if rows is not None else None
 
 
-def base_of(job: TrainingJob) -> str:
-    """The model that a chain of jobs began with."""
-    return list(chain_of(job))[-1].model
+def get_base_model(job: TrainingJob) -> str:
+    """Return the model that a chain of jobs began with."""
+    return list(iterate_model_chain(job))[-1].model
 
 
-def origin_of(asked: ResolvedJob) -> str:
-    """The model that all began with; of one that is served here by its endpoint, what its own job began with."""
-    found = find_choice(asked.base.removeprefix(ENDPOINT)) if asked.base.startswith(ENDPOINT) else None
-    if found is None or not found[0].served_here:
+def get_origin_model(asked: ResolvedJob) -> str:
+    """Return the model that all began with; of one that is served here by its endpoint, what its own job began with."""
+    choice = find_choice(asked.base.removeprefix(ENDPOINT)) if asked.base.startswith(ENDPOINT) else None
+    if choice is None or not choice[0].served_here:
         return asked.base
-    job = TrainingJob.objects.filter(public_id=found[1].removeprefix("ft:").partition(":")[0]).first()
-    return base_of(job) if job is not None else asked.base
+    job = TrainingJob.objects.filter(public_id=choice[1].removeprefix("ft:").partition(":")[0]).first()
+    return get_base_model(job) if job is not None else asked.base
 
 
-def preset_for(method: str, base: str) -> str:
-    """The preset that is taken where none is named: the demo's for its model, else Envarium's defaults."""
+def get_default_preset(method: str, base: str) -> str:
+    """Return the preset that is taken if none is named: the demo's for its model, else Envarium's defaults."""
     if base != DEMO_MODEL:
         return DEFAULTS
     return {"supervised": "demo-sft", "reinforcement": "demo-rl"}.get(method, "demo-evaluation")
 
 
 def load_preset(name: str, method: Method) -> presets.Preset:
-    """A preset by name; without one Envarium's defaults, each marked as ours. Raises InputError: no such preset."""
+    """Return a preset by name; without one Envarium's defaults, each marked as ours. Raises InputError: no such
+    preset."""
     if name and name != DEFAULTS:
-        return presets.load(name)
+        return presets.load_preset(name)
     kinds: dict[Method, type[JobConfig]] = {"supervised": Supervised, "reinforcement": Reinforcement}
     config = kinds.get(method, EvaluationJob)()
     own = presets.Mark(kind="ours", note="Envarium's default")
@@ -273,13 +277,13 @@ def load_preset(name: str, method: Method) -> presets.Preset:
         paper="",
         about="",
         config=config,
-        marks={path: own for path, _ in presets.leaves(config)},
+        marks={path: own for path, _ in presets.iterate_leaves(config)},
     )
 
 
 def _find_config(asked: ResolvedJob) -> None:
     new = asked.new
-    asked.preset = new.preset or preset_for(new.method, origin_of(asked))
+    asked.preset = new.preset or get_default_preset(new.method, get_origin_model(asked))
     asked.changes = copy.deepcopy(new.changes)
     if new.seed is not None:
         asked.changes["seed"] = new.seed
@@ -293,10 +297,12 @@ def _find_config(asked: ResolvedJob) -> None:
         asked.refuse("preset", "wrong_method", message)
         return
     try:
-        asked.chosen = presets.change(preset, asked.changes)
+        asked.chosen = presets.change_preset(preset, asked.changes)
         asked.config = asked.chosen.config
     except InputError as error:
-        problems = faults(error.__cause__) if isinstance(error.__cause__, ValidationError) else [("", str(error))]
+        problems = (
+            list_config_faults(error.__cause__) if isinstance(error.__cause__, ValidationError) else [("", str(error))]
+        )
         for place, message in problems:
             param = f"changes.{place}" if place else "changes"
             asked.refuse(param, "invalid_value", f"{param}: {message}")
@@ -304,13 +310,13 @@ def _find_config(asked: ResolvedJob) -> None:
         asked.refuse("changes", "invalid_value", "changes: is nested too deeply")
 
 
-def _role_model(
+def _find_role_model(
     asked: ResolvedJob, param: str, does: str, role: str, makes_attempts: bool
 ) -> tuple[Endpoint, str] | None:
-    """The endpoint and model that are named for a role; else the role's default, where the job makes attempts."""
+    """Return the endpoint and model that are named for a role; else the role's default, if the job makes attempts."""
     value = getattr(asked.new, param)
     if not value:
-        return default_of(role) if makes_attempts else None
+        return find_default_model(role) if makes_attempts else None
     chosen = find_choice(value)
     if chosen is None:
         message = f"{value[:80]!r} is no model that {does}: give `endpoint id/model` of one that is listed there."
@@ -318,6 +324,6 @@ def _role_model(
     return chosen
 
 
-def weight(weights: Mapping[Any, float], name: str) -> float:
-    """The weight of a part of a mixture; 1 where it is not named, as in `training.config.Mixture`."""
+def get_weight(weights: Mapping[Any, float], name: str) -> float:
+    """Return the weight of a part of a mixture; 1 if it is not named, as in `training.config.Mixture`."""
     return weights.get(name, 1.0)

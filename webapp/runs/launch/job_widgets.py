@@ -1,4 +1,4 @@
-"""Inputs and hints of a new training job's form, and what its selects list."""
+"""Inputs and hints of a new training job's form, and the options of its selects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from django import forms
 from django.urls import reverse_lazy
 
 from training import presets
-from webapp.endpoints.queries import choices
-from webapp.forms.rows import Options, PlainInput, PlainTextarea, offer, options
+from webapp.endpoints.queries import list_model_choices
+from webapp.forms.rows import Options, PlainInput, PlainTextarea, build_options, offer_options
 from webapp.runs.launch import form_choices
 from webapp.runs.launch.job_lookup import DEFAULTS
 from webapp.runs.launch.setting_fields import FormSetting
@@ -51,8 +51,8 @@ HINTS = {
 LONGEST_TEXTS = {"name": 200, "model": 300}
 
 
-def basic_widget(name: str) -> forms.Widget:
-    """The input of a field beside the configuration."""
+def make_basic_widget(name: str) -> forms.Widget:
+    """Return the input of a field beside the configuration."""
     if name == "method":
         return forms.RadioSelect(choices=list(METHODS.items()), attrs=RELOADS)
     attrs = {"aria-describedby": f"id_{name}_helptext id_{name}_error" if name in HINTS else f"id_{name}_error"}
@@ -77,8 +77,8 @@ def basic_widget(name: str) -> forms.Widget:
     return PlainInput(attrs=attrs | own.get(name, {}))
 
 
-def setting_widget(setting: FormSetting) -> forms.Widget:
-    """The input of a value of the configuration, by its kind."""
+def make_setting_widget(setting: FormSetting) -> forms.Widget:
+    """Return the input of a value of the configuration, by its kind."""
     attrs: dict[str, Any] = {"aria-describedby": f"id_{setting.name}_helptext id_{setting.name}_error"}
     if setting.kind == "choice":
         return forms.Select(choices=[(choice, choice.replace("_", " ")) for choice in setting.choices], attrs=attrs)
@@ -93,28 +93,33 @@ def setting_widget(setting: FormSetting) -> forms.Widget:
     return PlainInput(attrs=attrs | {"autocomplete": "off"})
 
 
-def setting_hint(setting: FormSetting) -> str:
-    """What a value means and where it may lie. A mark stands beside it even where there is nothing to say."""
+def format_setting_hint(setting: FormSetting) -> str:
+    """Return the meaning of a value and its range. A space if there is no hint, so that its mark is shown all the
+    same."""
     bounds = f"{setting.range[:1].upper()}{setting.range[1:]}." if setting.range else ""
     return f"{setting.hint} {bounds}".strip() or " "
 
 
-def offer_choices(form: forms.Form, method: str, chosen: dict[str, str]) -> None:
-    """Lists of the page's selects; `chosen` stays among them, however old it is."""
-    kind = form_choices.kind_of(method)
-    offer(form, "dataset", _offers(form_choices.datasets(kind, chosen["dataset"]), 160, first=f"choose one of {kind}"))
-    offer(form, "evaluation", _offers(form_choices.evaluations(method, chosen["evaluation"]), 160))
-    offer(form, "after", _offers(form_choices.jobs_before(chosen["after"]), 120))
-    players = [(model.value, model.label) for model in choices()]
+def fill_choices(form: forms.Form, method: str, chosen: dict[str, str]) -> None:
+    """Fill the page's selects; the options include `chosen`, however old it is."""
+    kind = form_choices.get_dataset_kind(method)
+    offer_options(
+        form,
+        "dataset",
+        _build_options(form_choices.offer_datasets(kind, chosen["dataset"]), 160, first=f"choose one of {kind}"),
+    )
+    offer_options(form, "evaluation", _build_options(form_choices.offer_evaluations(method, chosen["evaluation"]), 160))
+    offer_options(form, "after", _build_options(form_choices.offer_jobs_before(chosen["after"]), 120))
+    players = [(model.value, model.label) for model in list_model_choices()]
     for role in ("user", "judge"):
-        offer(form, f"{role}_model", options(players, 80, first=f"the default model of the role {role}"))
-    listed = [(preset.name, _title(preset)) for preset in form_choices.presets_of(method)]
-    offer(form, "preset", [*listed, (DEFAULTS, "Envarium's defaults")])
+        offer_options(form, f"{role}_model", build_options(players, 80, first=f"the default model of the role {role}"))
+    listed = [(preset.name, _format_title(preset)) for preset in form_choices.list_presets(method)]
+    offer_options(form, "preset", [*listed, (DEFAULTS, "Envarium's defaults")])
 
 
-def _offers(rows: list[form_choices.Offer], length: int, *, first: str | None = None) -> Options:
-    return options(((row.value, row.words) for row in rows), length, first=first)
+def _build_options(rows: list[form_choices.Offer], length: int, *, first: str | None = None) -> Options:
+    return build_options(((row.value, row.words) for row in rows), length, first=first)
 
 
-def _title(preset: presets.Preset) -> str:
+def _format_title(preset: presets.Preset) -> str:
     return f"{preset.title} ({preset.paper})" if preset.paper else preset.title

@@ -1,9 +1,9 @@
-"""Warnings of a new job's objective: losses that do not do what they are named after, rates and steps beyond reason."""
+"""Warnings of a new job's objective: losses that do not act as their names say, rates and steps beyond reason."""
 
 from __future__ import annotations
 
 from training.config import Lora, Reinforcement, Supervised
-from webapp.runs.launch.job_lookup import ResolvedJob, origin_of
+from webapp.runs.launch.job_lookup import ResolvedJob, get_origin_model
 from webapp.runs.spec import DEMO_MODEL
 
 DEVIATING = ("group", "environment", "global", "global_baseline")
@@ -30,8 +30,8 @@ MOST_STEPS = 5_000
 MOST_EPOCHS = 20.0
 
 
-def look_at_loss(asked: ResolvedJob, config: Reinforcement) -> None:
-    """Warn of forms of the loss whose clip or advantage does not act as their papers have it."""
+def check_loss(asked: ResolvedJob, config: Reinforcement) -> None:
+    """Warn of forms of the loss whose clip or advantage does not act as in their papers."""
     loss = config.loss
     if loss.form == "trajectory" and not loss.dual_clip:
         _warn_of_unbounded_ratio(asked, loss.updates)
@@ -65,13 +65,14 @@ def look_at_loss(asked: ResolvedJob, config: Reinforcement) -> None:
 
 
 def _was_chosen(asked: ResolvedJob) -> bool:
-    """Whether form or clip are not what a preset, with its reasons, has."""
+    """Return whether form or clip differ from those of a preset, which has its reasons."""
     marks = asked.chosen.marks if asked.chosen is not None else {}
     return any(marks[path].kind == "changed" for path in CLIPPING if path in marks)
 
 
 def _warn_of_unbounded_ratio(asked: ResolvedJob, updates: int) -> None:
-    """A whole attempt's ratio is a product of all its tokens', and min(r A, clip(r) A) = r A has no bound below 0."""
+    """Warn of an unbounded loss: the ratio of a whole attempt is a product of all its tokens', and min(r A, clip(r) A)
+    = r A has no bound below 0."""
     message = (
         "The ratio of a whole attempt has no bound where the attempt was a bad one (advantage below 0): after the "
         "first pass over a step's attempts a single one can decide an update. Set changes.loss.dual_clip (3 is "
@@ -82,10 +83,10 @@ def _warn_of_unbounded_ratio(asked: ResolvedJob, updates: int) -> None:
     asked.warn("changes.loss.dual_clip", "no_dual_clip", message)
 
 
-def look_at_course(asked: ResolvedJob, config: Supervised | Reinforcement) -> None:
+def check_course(asked: ResolvedJob, config: Supervised | Reinforcement) -> None:
     """Warn of learning rates, steps and epochs beyond reason. The demo's tiny model has reasons of its own."""
     rate, tuning = config.optimiser.learning_rate, "lora" if isinstance(config.tuning, Lora) else "full"
-    if origin_of(asked) == DEMO_MODEL:
+    if get_origin_model(asked) == DEMO_MODEL:
         return
     most = RATES[config.type, tuning]
     if rate > most:

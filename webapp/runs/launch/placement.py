@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from training.config import EvaluationJob, Reinforcement, Supervised
-from webapp.runs.candidates import Candidate, in_words
+from webapp.runs.candidates import Candidate, format_worker_names
 from webapp.runs.launch.job_lookup import ResolvedJob
-from webapp.runs.launch.memory import room_at
+from webapp.runs.launch.memory import get_room
 
 
-def look_at_offload(asked: ResolvedJob) -> None:
+def check_offload(asked: ResolvedJob) -> None:
     """Refuse to offload what is not to be spread."""
     hardware = asked.config.hardware if isinstance(asked.config, Supervised | Reinforcement) else None
     if hardware is not None and hardware.offload and hardware.sharding == "copies":
@@ -21,18 +21,18 @@ def look_at_offload(asked: ResolvedJob) -> None:
         asked.refuse("changes.hardware.offload", "nothing_spread", message)
 
 
-def look_at_spreading(asked: ResolvedJob, given: Sequence[Candidate]) -> None:
-    """Warn of a model that is to be spread where one process has nothing to spread it over, and of what is then left
-    of offloading."""
+def check_spreading(asked: ResolvedJob, given: Sequence[Candidate]) -> None:
+    """Warn of a model that is to be spread by workers with fewer than two GPUs, and of what this leaves of
+    offloading."""
     config = asked.config
     if config is None or isinstance(config, EvaluationJob) or config.hardware.sharding != "fsdp2":
         return
-    alone = [one.name for one in given if room_at(one) is not None and len(one.devices) < 2]
+    alone = [one.name for one in given if get_room(one) is not None and len(one.devices) < 2]
     if not alone:
         return
     message = (
-        f"fsdp2 spreads a model over several GPUs, and there are not two at {in_words(alone)}: there the job trains as "
-        "one process that holds the whole model"
+        f"fsdp2 spreads a model over several GPUs, and there are not two at {format_worker_names(alone)}: there the "
+        "job trains as one process that holds the whole model"
     )
     if config.hardware.offload:
         message += ", and nothing is offloaded (only what is spread can be)"

@@ -9,29 +9,38 @@ from synthesis.contracts import Frozen
 from training import presets
 from training.config import EvaluationJob, Reinforcement, Supervised
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
-from webapp.datasets.row_facts import Facts, facts_of, facts_of_file
-from webapp.datasets.storage import manifest_of
+from webapp.datasets.row_facts import Facts, load_facts, load_file_facts
+from webapp.datasets.storage import get_manifest
 from webapp.runs import matching
-from webapp.runs.candidates import Candidate, candidates
-from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
-from webapp.runs.launch.evaluation_preflight import look_at_evaluation
-from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, origin_of, preset_for, weight
-from webapp.runs.launch.memory import Memory, memory_of, room_at
-from webapp.runs.launch.objective_warnings import look_at_course, look_at_loss
-from webapp.runs.launch.packages import look_at_packages
-from webapp.runs.launch.placement import look_at_offload, look_at_spreading
-from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
-from webapp.runs.launch.step_count import steps_of
-from webapp.runs.launch.user_tools import look_at_user_tools
-from webapp.runs.launch.windows import look_at_lengths
+from webapp.runs.candidates import Candidate, list_candidates
+from webapp.runs.launch.estimates import Duration, Queue, build_queue, estimate_duration
+from webapp.runs.launch.evaluation_preflight import check_evaluation
+from webapp.runs.launch.job_lookup import (
+    Remark,
+    ResolvedJob,
+    get_default_preset,
+    get_origin_model,
+    get_weight,
+    load_preset,
+    resolve_job,
+)
+from webapp.runs.launch.memory import Memory, estimate_memory, get_room
+from webapp.runs.launch.objective_warnings import check_course, check_loss
+from webapp.runs.launch.packages import check_packages
+from webapp.runs.launch.placement import check_offload, check_spreading
+from webapp.runs.launch.row_lengths import Tokens, check_row_lengths, warn_of_long_evaluation
+from webapp.runs.launch.step_count import count_steps
+from webapp.runs.launch.user_tools import check_user_tools
+from webapp.runs.launch.windows import check_lengths
 from webapp.runs.models import TrainingState
-from webapp.runs.room import needs_of_new
+from webapp.runs.room import get_new_job_needs
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT, NewJob
 from webapp.scenarios.verifiers import VERIFIER_NAMES
 
 
 class Preflight(Frozen):
-    """A preflight. Without `problems` the job can be created; what is None cannot be known, its note says why."""
+    """Preflight of a job. Without `problems` the job can be created; values that cannot be known are None, with the
+    reason in their note."""
 
     problems: tuple[Remark, ...]
     warnings: tuple[Remark, ...]
@@ -54,55 +63,55 @@ class Preflight(Frozen):
         return not self.problems
 
 
-def preflight(new: NewJob, user: Any = None) -> Preflight:
-    """Preflight of a job before it is created; nothing is written. `user` is who asks."""
-    return looked_at(look_up(new))
+def run_preflight(new: NewJob, user: Any = None) -> Preflight:
+    """Return the preflight of a job before it is created; nothing is written. `user` is who asks."""
+    return check_resolved_job(resolve_job(new))
 
 
-def looked_at(asked: ResolvedJob) -> Preflight:
-    """Preflight of a resolved job; adds what it finds to `asked`."""
-    facts = facts_of(asked.dataset) if asked.dataset else facts_of_file(asked.file) if asked.file else None
-    _look_at_preset(asked)
-    _look_at_data(asked)
+def check_resolved_job(asked: ResolvedJob) -> Preflight:
+    """Return the preflight of a resolved job; add its findings to `asked`."""
+    facts = load_facts(asked.dataset) if asked.dataset else load_file_facts(asked.file) if asked.file else None
+    _check_preset(asked)
+    _check_data(asked)
     if isinstance(asked.config, Reinforcement):
-        _look_at_sampling(asked, asked.config, facts)
-        _look_at_user(asked, asked.config, facts)
-        held_out = facts_of(asked.evaluation) if asked.evaluation else None
-        look_at_user_tools(asked, asked.config, (facts, held_out))
-        look_at_loss(asked, asked.config)
+        _check_sampling(asked, asked.config, facts)
+        _check_user(asked, asked.config, facts)
+        held_out = load_facts(asked.evaluation) if asked.evaluation else None
+        check_user_tools(asked, asked.config, (facts, held_out))
+        check_loss(asked, asked.config)
     if isinstance(asked.config, EvaluationJob):
-        look_at_evaluation(asked, asked.config)
+        check_evaluation(asked, asked.config)
     if isinstance(asked.config, Supervised | Reinforcement):
-        look_at_course(asked, asked.config)
-    _look_at_evaluations_user(asked)
-    _look_at_judge(asked, facts)
-    _look_at_user_judge(asked, facts)
-    _look_at_superseded(asked, facts)
+        check_course(asked, asked.config)
+    _check_evaluation_user(asked)
+    _check_judge(asked, facts)
+    _check_user_judge(asked, facts)
+    _check_superseded(asked, facts)
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
-        _look_at_mixture(asked, asked.config, facts)
-    look_at_lengths(asked)
-    look_at_offload(asked)
-    tokens = tokens_of(asked, facts)
-    warn_of_evaluation(asked)
-    here = candidates()
-    _look_at_workers(asked, here)
-    steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
-    needs = needs_of_new(asked)
-    takers = matching.takers(asked.loaded, asked.new.engine, here, needs)
-    memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, takers)
-    given = matching.given(takers, needs)
-    look_at_packages(asked, takers, given)
-    look_at_spreading(asked, given)
+        _check_mixture(asked, asked.config, facts)
+    check_lengths(asked)
+    check_offload(asked)
+    tokens = check_row_lengths(asked, facts)
+    warn_of_long_evaluation(asked)
+    here = list_candidates()
+    _check_workers(asked, here)
+    steps, steps_note = count_steps(asked.config, facts, asked.dataset, asked.file)
+    needs = get_new_job_needs(asked)
+    takers = matching.list_takers(asked.loaded, asked.new.engine, here, needs)
+    memory, memory_note = estimate_memory(asked.base, asked.config, asked.new.engine, takers)
+    given_to = matching.filter_unimpeded(takers, needs)
+    check_packages(asked, takers, given_to)
+    check_spreading(asked, given_to)
     if memory is not None:
-        _look_at_memory(asked, memory)
-    time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
+        _check_memory(asked, memory)
+    time, time_note = estimate_duration(asked.base, asked.preset, asked.new.method, steps)
     return Preflight(
         problems=tuple(asked.problems),
         warnings=tuple(asked.warnings),
-        sentence=_sentence(asked.dataset, asked.file),
+        sentence=_format_data_sentence(asked.dataset, asked.file),
         preset=asked.preset,
         config=asked.config.model_dump(mode="json") if asked.config else None,
-        changed=_differences(asked),
+        changed=_list_differences(asked),
         steps=steps,
         steps_note=steps_note,
         tokens=tokens,
@@ -110,38 +119,38 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         memory_note=memory_note,
         time=time,
         time_note=time_note,
-        queue=_queue(asked, here, given, memory),
+        queue=_build_queue(asked, here, given_to, memory),
     )
 
 
-def _queue(asked: ResolvedJob, here: list[Candidate], able: list[Candidate], memory: Memory | None) -> Queue:
-    unknown = [one.name for one in able if room_at(one) is None] if memory and asked.base != DEMO_MODEL else []
-    return queue_of(here, [one.name for one in able], unknown)
+def _build_queue(asked: ResolvedJob, here: list[Candidate], able: list[Candidate], memory: Memory | None) -> Queue:
+    unknown = [one.name for one in able if get_room(one) is None] if memory and asked.base != DEMO_MODEL else []
+    return build_queue(here, [one.name for one in able], unknown)
 
 
-def _differences(asked: ResolvedJob) -> tuple[presets.Difference, ...]:
+def _list_differences(asked: ResolvedJob) -> tuple[presets.Difference, ...]:
     if asked.config is None:
         return ()
-    return presets.differences(load_preset(asked.preset, asked.new.method), asked.config)
+    return presets.list_differences(load_preset(asked.preset, asked.new.method), asked.config)
 
 
-def _sentence(dataset: Dataset | None, file: StoredFile | None) -> str:
+def _format_data_sentence(dataset: Dataset | None, file: StoredFile | None) -> str:
     if dataset is not None:
-        return sentence_of(dataset)
+        return format_sentence(dataset)
     if file is not None:
         rows = int(file.report.get("rows") or 0)
         return f"{rows} {file.kind or 'rows'} of an uploaded file, nothing held out"
     return ""
 
 
-def sentence_of(dataset: Dataset) -> str:
-    """The sentence beside every result on a dataset: rows, the unit they are split by, units on both sides."""
-    return manifest_of(dataset).sentence if dataset.state == DatasetState.READY else "not frozen yet"
+def format_sentence(dataset: Dataset) -> str:
+    """Return the sentence beside every result on a dataset: rows, the unit they are split by, units on both sides."""
+    return get_manifest(dataset).sentence if dataset.state == DatasetState.READY else "not frozen yet"
 
 
-def _look_at_preset(asked: ResolvedJob) -> None:
-    """The demo's values are for its tiny model, and no others are."""
-    own, base = preset_for(asked.new.method, DEMO_MODEL), origin_of(asked)
+def _check_preset(asked: ResolvedJob) -> None:
+    """Warn if the demo's preset is used for another model, or another preset for the demo's tiny model."""
+    own, base = get_default_preset(asked.new.method, DEMO_MODEL), get_origin_model(asked)
     if asked.chosen is None or not base or (base == DEMO_MODEL) == (asked.preset == own):
         return
     if base == DEMO_MODEL:
@@ -151,17 +160,19 @@ def _look_at_preset(asked: ResolvedJob) -> None:
     asked.warn("preset", "other_model", message)
 
 
-def _look_at_data(asked: ResolvedJob) -> None:
-    wanted = "trajectories" if asked.new.method == "supervised" else "tasks"
+def _check_data(asked: ResolvedJob) -> None:
+    expected_kind = "trajectories" if asked.new.method == "supervised" else "tasks"
     for param, row, file, kind in (
-        ("training_file", asked.dataset, asked.file, wanted),
+        ("training_file", asked.dataset, asked.file, expected_kind),
         ("validation_file", asked.evaluation, asked.evaluation_file, "tasks"),
     ):
-        held = row.kind if row is not None else file.kind if file is not None else ""
-        if held and held != kind:
+        actual_kind = row.kind if row is not None else file.kind if file is not None else ""
+        if actual_kind and actual_kind != kind:
             learns = param == "training_file" and asked.new.method != "evaluation"
             use = f"{asked.new.method} training learns from" if learns else "an evaluation tries"
-            asked.refuse(param, "wrong_kind", f"{use.capitalize()} {kind}, and this holds {held}. Choose another one.")
+            asked.refuse(
+                param, "wrong_kind", f"{use.capitalize()} {kind}, and this holds {actual_kind}. Choose another one."
+            )
         if row is not None and row.state == DatasetState.FREEZING:
             message = f"The dataset {row.public_id} is being frozen; the job waits for it before it is queued."
             asked.warn(param, "dataset_freezing", message)
@@ -178,21 +189,22 @@ def _look_at_data(asked: ResolvedJob) -> None:
         asked.warn("validation_file", "no_evaluation", message)
 
 
-def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) -> None:
-    """As the trainer's catalogue refuses: too few environments or tasks for a step, or an environment with too few."""
+def _check_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) -> None:
+    """Refuse as the trainer's catalogue does: too few environments or tasks for a step, or an environment with too
+    few."""
     sampling, mixture, row = config.sampling, config.mixture, asked.dataset
     if facts is not None:
         counted: dict[str, int] = {}
         for fact in facts.rows:
-            kept = weight(mixture.settings, fact.setting) and weight(mixture.verifiers, fact.verifier)
-            if weight(mixture.environments, fact.environment) and kept:
+            is_weighted = get_weight(mixture.settings, fact.setting) and get_weight(mixture.verifiers, fact.verifier)
+            if get_weight(mixture.environments, fact.environment) and is_weighted:
                 counted[fact.environment] = counted.get(fact.environment, 0) + 1
         if sampling.draw == "tasks":
             _require_tasks(asked, sampling.tasks, sum(counted.values()))
             return
         if len(counted) < sampling.environments:
             weightless = len(facts.environments().keys() - counted.keys())
-            _too_few_environments(asked, sampling.environments, len(counted), weightless)
+            _refuse_environments(asked, sampling.environments, len(counted), weightless)
         short = {name: count for name, count in counted.items() if count < sampling.tasks_each}
         if short:
             name, count = next(iter(sorted(short.items())))
@@ -203,9 +215,9 @@ def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | 
             )
             asked.refuse("changes.sampling.tasks", "too_few_tasks", message)
     elif row is not None and row.state == DatasetState.READY:
-        there = int((row.manifest.get("train") or {}).get("environments", row.environments))
-        if sampling.draw == "environments" and there < sampling.environments:
-            _too_few_environments(asked, sampling.environments, there)
+        environment_count = int((row.manifest.get("train") or {}).get("environments", row.environments))
+        if sampling.draw == "environments" and environment_count < sampling.environments:
+            _refuse_environments(asked, sampling.environments, environment_count)
         _require_tasks(asked, sampling.tasks, row.train_rows)
 
 
@@ -215,8 +227,8 @@ def _require_tasks(asked: ResolvedJob, wanted: int, there: int) -> None:
         asked.refuse("changes.sampling.tasks", "too_few_tasks", f"{message} Lower changes.sampling.tasks.")
 
 
-def _look_at_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, facts: Facts) -> None:
-    """A weight for a name that was misspelled would do nothing, and say nothing."""
+def _check_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, facts: Facts) -> None:
+    """Warn of weights for unknown names: a misspelled one would silently do nothing."""
     unknown = sorted(set(config.mixture.environments) - {row.environment for row in facts.rows})
     if unknown:
         message = (
@@ -225,7 +237,7 @@ def _look_at_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, fac
             + ": its weight does nothing. Environments are named as in the rows' field `environment`."
         )
         asked.warn("changes.mixture.environments", "unknown_environment", message)
-    left = Counter(fact.verifier for fact in facts.rows if not weight(config.mixture.verifiers, fact.verifier))
+    left = Counter(fact.verifier for fact in facts.rows if not get_weight(config.mixture.verifiers, fact.verifier))
     if left:
         kinds = ", ".join(f"{count:,} judged by {VERIFIER_NAMES[kind]}" for kind, count in sorted(left.items()))
         message = (
@@ -235,7 +247,7 @@ def _look_at_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, fac
         asked.warn("changes.mixture.verifiers", "verifiers_left_out", message)
 
 
-def _too_few_environments(asked: ResolvedJob, wanted: int, there: int, weightless: int = 0) -> None:
+def _refuse_environments(asked: ResolvedJob, wanted: int, there: int, weightless: int = 0) -> None:
     message = (
         f"A step asks for {wanted} environments, and the dataset has {there} to learn from. Lower "
         "changes.sampling.environments (and tasks with it), or choose another dataset."
@@ -248,14 +260,14 @@ def _too_few_environments(asked: ResolvedJob, wanted: int, there: int, weightles
     asked.refuse("changes.sampling.environments", "too_few_environments", message)
 
 
-def _look_at_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) -> None:
+def _check_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) -> None:
     if asked.user is not None or asked.new.user_model:
         return
     if facts is None:
         if asked.dataset is not None and asked.dataset.state == DatasetState.READY:
             message = "The dataset is too large to look through now: should it hold conversations, name a user_model."
             asked.warn("user_model", "not_looked_at", message)
-    elif "conversation" in facts.settings() and weight(config.mixture.settings, "conversation"):
+    elif "conversation" in facts.settings() and get_weight(config.mixture.settings, "conversation"):
         message = (
             "The dataset holds conversations, and nobody plays the user: name a user_model, set a default model for "
             "the role user, or give conversations weight 0 (changes.mixture.settings)."
@@ -263,9 +275,9 @@ def _look_at_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None
         asked.refuse("user_model", "missing", message)
 
 
-def _look_at_evaluations_user(asked: ResolvedJob) -> None:
-    """An evaluation holds conversations, and nobody plays the user: it would fail at its first one."""
-    facts = facts_of(asked.evaluation) if asked.evaluation else None
+def _check_evaluation_user(asked: ResolvedJob) -> None:
+    """Refuse conversations to evaluate on without a user model: the evaluation would fail at the first one."""
+    facts = load_facts(asked.evaluation) if asked.evaluation else None
     if facts is not None and "conversation" in facts.settings() and asked.user is None and not asked.new.user_model:
         message = (
             "The tasks to evaluate on hold conversations, and nobody plays the user: name a user_model, or set a "
@@ -274,10 +286,10 @@ def _look_at_evaluations_user(asked: ResolvedJob) -> None:
         asked.refuse("user_model", "missing", message)
 
 
-def _look_at_superseded(asked: ResolvedJob, facts: Facts | None) -> None:
-    """Frozen tasks whose checks cannot be run by this version any more."""
+def _check_superseded(asked: ResolvedJob, facts: Facts | None) -> None:
+    """Refuse frozen tasks whose checks cannot be run by this version any more."""
     tried = [("training_file", facts)] if asked.new.method != "supervised" else []
-    tried += [("validation_file", facts_of(asked.evaluation))] if asked.evaluation else []
+    tried += [("validation_file", load_facts(asked.evaluation))] if asked.evaluation else []
     for param, known in tried:
         count = sum(row.is_superseded for row in known.rows) if known else 0
         if count:
@@ -289,12 +301,12 @@ def _look_at_superseded(asked: ResolvedJob, facts: Facts | None) -> None:
             asked.refuse(param, "superseded_tasks", message)
 
 
-def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
-    """Refuse tasks whose rubrics need a judge if nobody judges: no attempt at them could be rewarded."""
+def _check_judge(asked: ResolvedJob, facts: Facts | None) -> None:
+    """Refuse tasks whose rubrics need a judge if there is none: no attempt at them could be rewarded."""
     if asked.judge is not None or asked.new.judge_model:
         return
     tried = [facts] if asked.new.method != "supervised" else []
-    tried += [facts_of(asked.evaluation)] if asked.evaluation else []
+    tried += [load_facts(asked.evaluation)] if asked.evaluation else []
     judged = sum(row.asks_judge for known in tried if known for row in known.rows)
     if judged:
         message = (
@@ -304,19 +316,20 @@ def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
         asked.refuse("judge_model", "missing", message)
 
 
-def _look_at_user_judge(asked: ResolvedJob, facts: Facts | None) -> None:
-    """Refuse conversations whose users are to be judged if nobody judges: no fault would be found, and none masked."""
+def _check_user_judge(asked: ResolvedJob, facts: Facts | None) -> None:
+    """Refuse conversations whose users are to be judged if there is no judge: no fault would be found, and none
+    masked."""
     config = asked.config
     if isinstance(config, Reinforcement):
         asks = config.judges_user
-        weighed = bool(weight(config.mixture.settings, "conversation"))
+        weighed = bool(get_weight(config.mixture.settings, "conversation"))
     else:
         asks = isinstance(config, EvaluationJob) and config.attempts.judges_user
         weighed = True
     if not asks or asked.judge is not None or asked.new.judge_model:
         return
     learnt = weighed and facts is not None and "conversation" in facts.settings()
-    held_out = facts_of(asked.evaluation) if asked.evaluation else None
+    held_out = load_facts(asked.evaluation) if asked.evaluation else None
     if learnt or (held_out is not None and "conversation" in held_out.settings()):
         message = (
             "Whether simulated users erred is to be judged (changes.masking.meu, changes.attempts.judges_user), and "
@@ -325,13 +338,13 @@ def _look_at_user_judge(asked: ResolvedJob, facts: Facts | None) -> None:
         asked.refuse("judge_model", "missing", message)
 
 
-def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
+def _check_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
     model, engine = asked.loaded, asked.new.engine
-    remark = matching.impediment(model, engine, here)
+    remark = matching.find_impediment(model, engine, here)
     able = [candidate for candidate in here if candidate.can_take(model, engine)]
     if remark is not None and remark.code == matching.MODEL_UNSEEN:
         if all(problem.param != "model" for problem in asked.problems):
-            asked.problems.append(remark)  # nobody who is here lists the model or could fetch it
+            asked.problems.append(remark)  # no current worker lists the model or could fetch it
     elif remark is not None:
         asked.warnings.append(remark)
     elif "/" in model and not model.startswith(ENDPOINT) and not any(model in one.models for one in able):
@@ -345,7 +358,7 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
         asked.warn("after", "waits", message)
 
 
-def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
+def _check_memory(asked: ResolvedJob, memory: Memory) -> None:
     if memory.fits or (asked.base == DEMO_MODEL and not memory.bar):
         return
     whose = f" ({memory.workers[0].worker})" if memory.workers else ""
@@ -353,7 +366,7 @@ def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
         message = f"{memory.bar}{whose}. "
     else:
         needed, where, _ = memory.tightest
-        mostly = f": mostly for {' and '.join(_largest(memory))}" if needed == memory.bytes else ""
+        mostly = f": mostly for {' and '.join(_list_largest_parts(memory))}" if needed == memory.bytes else ""
         message = f"The job needs about {needed / 2**30:.0f} GiB {where}{whose}, of {memory.there}{mostly}. "
     if memory.remedies:
         message += f"It would fit with {'; or with '.join(memory.remedies)}."
@@ -365,5 +378,5 @@ def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
     asked.warn("changes.hardware.sharding", "too_large", message)
 
 
-def _largest(memory: Memory) -> list[str]:
+def _list_largest_parts(memory: Memory) -> list[str]:
     return sorted(memory.parts, key=lambda name: -memory.parts[name])[:2]

@@ -1,4 +1,4 @@
-"""Lengths of a dataset's rows in tokens, as far as they are known without a tokenizer, beside what a job allows.
+"""Lengths of a dataset's rows in tokens, as far as they are known without a tokenizer, beside a job's limit.
 
 Most lengths are an estimate by characters, which is warned of. A bound from below holds for every tokenizer that joins
 no two words: a job with rows above it is sure to fail, and refused.
@@ -11,9 +11,9 @@ from itertools import islice
 
 from synthesis.contracts import Frozen
 from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised
-from training.examples.words import pieces
+from training.examples.words import count_pieces
 from webapp.datasets.models import Dataset, StoredFile
-from webapp.datasets.row_facts import Facts, facts_of_file, texts_of
+from webapp.datasets.row_facts import Facts, iter_learnt_texts, load_file_facts
 from webapp.runs.launch.job_lookup import ResolvedJob
 from webapp.runs.spec import DEMO_MODEL
 
@@ -29,8 +29,8 @@ _REASONED = "</think>"
 
 
 class Tokens(Frozen):
-    """Lengths in tokens, reckoned from characters. `most` is the longest row's, `limit` what the job allows, `long`
-    counts the rows that are longer, and `certain` those of them that are longer whatever the tokenizer."""
+    """Lengths in tokens, estimated from characters. `most` is the longest row's, `limit` the job's, `long` counts the
+    rows that are longer, and `certain` those of them that are longer whatever the tokenizer."""
 
     mean: int
     most: int
@@ -41,41 +41,41 @@ class Tokens(Frozen):
     certain: int = 0
 
 
-def tokens_of(asked: ResolvedJob, facts: Facts | None) -> Tokens | None:
-    """What is known of the lengths of the rows to learn from. Rows that are too long are warned of; the job is refused
-    where that is certain and lets it fail."""
+def check_row_lengths(asked: ResolvedJob, facts: Facts | None) -> Tokens | None:
+    """Return what is known of the lengths of the rows to learn from. Warn of rows that are too long; refuse the job if
+    that is certain and lets it fail."""
     config = asked.config
     if config is None:
         return None
-    supervised = isinstance(config, Supervised)
+    is_supervised = isinstance(config, Supervised)
     name = "max_length" if isinstance(config, Supervised) else "decoding.trajectory_tokens"
     limit = config.max_length if isinstance(config, Supervised) else config.decoding.trajectory_tokens
     if facts is None:
-        tokens = _of_frozen(asked, name, limit)
+        tokens = _estimate_frozen(asked, name, limit)
         if tokens is None and asked.file is not None:
             message = (
                 f"The file is too large to look through now: whether rows are longer than {name} ({limit}) is unknown."
             )
             asked.warn(f"changes.{name}", "not_looked_at", message)
     elif asked.base == DEMO_MODEL:
-        tokens = _of_demo(asked, facts, name, limit)
+        tokens = _measure_for_demo(asked, facts, name, limit)
     else:
-        told = "a whole trajectory" if supervised else "what an agent is told before its first turn"
-        tokens = _reckoned([row.characters for row in facts.rows], name, limit, told)
+        measured_part = "a whole trajectory" if is_supervised else "what an agent is told before its first turn"
+        tokens = _estimate_from_characters([row.characters for row in facts.rows], name, limit, measured_part)
         if tokens is not None and max(row.characters for row in facts.rows) > limit:
-            certain = _count_certain(_least_lengths(asked.base, asked.dataset, asked.file, limit), facts, limit)
+            certain = _count_certain(_bound_lengths(asked.base, asked.dataset, asked.file, limit), facts, limit)
             tokens = tokens.model_copy(update={"certain": certain, "long": max(certain, tokens.long)})
     if (
         tokens is not None
-        and not _refuse(asked, config, tokens, len(facts.rows) if facts else 0)
+        and not _refuse_if_certain(asked, config, tokens, len(facts.rows) if facts else 0)
         and (tokens.most > limit or tokens.long)
     ):
-        _warn(asked, config, tokens)
+        _warn_of_long_rows(asked, config, tokens)
     return tokens
 
 
-def _refuse(asked: ResolvedJob, config: JobConfig, tokens: Tokens, rows: int) -> bool:
-    """Refuse a job that is sure to fail, because rows are longer than it allows; whether it was refused."""
+def _refuse_if_certain(asked: ResolvedJob, config: JobConfig, tokens: Tokens, rows: int) -> bool:
+    """Refuse a job that is sure to fail because of too long rows; return whether it was refused."""
     drops = isinstance(config, Supervised) and config.too_long == "drop"
     if isinstance(config, EvaluationJob) or not tokens.certain or (drops and tokens.certain < rows):
         return False
@@ -94,16 +94,16 @@ def _refuse(asked: ResolvedJob, config: JobConfig, tokens: Tokens, rows: int) ->
     return True
 
 
-def warn_of_evaluation(asked: ResolvedJob) -> None:
+def warn_of_long_evaluation(asked: ResolvedJob) -> None:
     """Warn of tasks of an uploaded evaluation that leave the agent no room: an RL job fails on them at its start."""
     if not isinstance(asked.config, Reinforcement) or asked.evaluation_file is None:
         return
     limit = asked.config.decoding.trajectory_tokens
     if asked.base == DEMO_MODEL:
-        lengths = _least_lengths(DEMO_MODEL, None, asked.evaluation_file, limit)
+        lengths = _bound_lengths(DEMO_MODEL, None, asked.evaluation_file, limit)
     else:
-        facts = facts_of_file(asked.evaluation_file)
-        lengths = [_tokens(row.characters) for row in facts.rows] if facts else []
+        facts = load_file_facts(asked.evaluation_file)
+        lengths = [_characters_to_tokens(row.characters) for row in facts.rows] if facts else []
     if max(lengths, default=0) > limit:
         long = sum(length > limit for length in lengths)
         message = (
@@ -114,7 +114,7 @@ def warn_of_evaluation(asked: ResolvedJob) -> None:
         asked.warn("validation_file", "too_long", message)
 
 
-def _warn(asked: ResolvedJob, config: JobConfig, tokens: Tokens) -> None:
+def _warn_of_long_rows(asked: ResolvedJob, config: JobConfig, tokens: Tokens) -> None:
     about = "at least" if asked.base == DEMO_MODEL else "about"
     message = f"The longest row has {about} {tokens.most} tokens, and {tokens.field} is {tokens.limit}"
     if tokens.long:
@@ -128,20 +128,20 @@ def _warn(asked: ResolvedJob, config: JobConfig, tokens: Tokens) -> None:
     asked.warn(f"changes.{tokens.field}", "too_long", message)
 
 
-def _of_frozen(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
-    """From what was counted when the dataset was frozen."""
-    known = asked.dataset.tokens if asked.dataset is not None else {}
-    if asked.base == DEMO_MODEL or not known.get("most"):
+def _estimate_frozen(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
+    """Estimate lengths from the counts made when the dataset was frozen."""
+    frozen_counts = asked.dataset.tokens if asked.dataset is not None else {}
+    if asked.base == DEMO_MODEL or not frozen_counts.get("most"):
         return None
-    tokens = _reckoned([int(known["most"])], name, limit, "a row")
-    mean = round(float(known.get("mean") or 0) / CHARACTERS_A_TOKEN)
+    tokens = _estimate_from_characters([int(frozen_counts["most"])], name, limit, "a row")
+    mean = round(float(frozen_counts.get("mean") or 0) / CHARACTERS_A_TOKEN)
     return tokens.model_copy(update={"mean": mean, "long": 0}) if tokens else None
 
 
-def _reckoned(characters: list[int], name: str, limit: int, told: str) -> Tokens | None:
+def _estimate_from_characters(characters: list[int], name: str, limit: int, told: str) -> Tokens | None:
     if not characters:
         return None
-    lengths = [_tokens(count) for count in characters]
+    lengths = [_characters_to_tokens(count) for count in characters]
     return Tokens(
         mean=round(sum(characters) / len(characters) / CHARACTERS_A_TOKEN),
         most=max(lengths),
@@ -152,33 +152,34 @@ def _reckoned(characters: list[int], name: str, limit: int, told: str) -> Tokens
     )
 
 
-def _tokens(characters: int) -> int:
+def _characters_to_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
-def _least_lengths(base: str, dataset: Dataset | None, file: StoredFile | None, limit: int) -> list[int]:
-    """Bounds from below by row, counted no further than twice the limit. The tiny model's tokenizer is made of the
-    data, and whole manuals are one token to it."""
+def _bound_lengths(base: str, dataset: Dataset | None, file: StoredFile | None, limit: int) -> list[int]:
+    """Return bounds from below by row, counted no further than twice the limit. The tiny model's tokenizer is made of
+    the data, and whole manuals are one token to it."""
     lengths = []
-    for texts in texts_of(dataset, file):
+    for texts in iter_learnt_texts(dataset, file):
         left = most = 2 * limit
         for text in texts:
-            left -= pieces(text, left) if base == DEMO_MODEL else _least_pieces(text, left)
+            left -= count_pieces(text, left) if base == DEMO_MODEL else _count_least_pieces(text, left)
         lengths.append(most - left)
     return lengths
 
 
-def _least_pieces(text: str, most: int) -> int:
+def _count_least_pieces(text: str, most: int) -> int:
     return sum(1 for _ in islice(_PIECE.finditer(text.rpartition(_REASONED)[2]), most))
 
 
 def _count_certain(lengths: list[int], facts: Facts, limit: int) -> int:
-    """How many rows are longer for certain; rows without a turn of the agent are not learnt, so they do not count."""
+    """Count the rows that are longer for certain; rows without a turn of the agent are not learnt, so they do not
+    count."""
     return sum(length > limit and row.turns > 0 for length, row in zip(lengths, facts.rows, strict=False))
 
 
-def _of_demo(asked: ResolvedJob, facts: Facts, name: str, limit: int) -> Tokens | None:
-    lengths = _least_lengths(DEMO_MODEL, asked.dataset, asked.file, limit)
+def _measure_for_demo(asked: ResolvedJob, facts: Facts, name: str, limit: int) -> Tokens | None:
+    lengths = _bound_lengths(DEMO_MODEL, asked.dataset, asked.file, limit)
     if not lengths:
         return None
     return Tokens(

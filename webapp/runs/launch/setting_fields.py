@@ -42,7 +42,8 @@ OPEN = ("environments", "settings", "verifiers")
 
 @dataclass(frozen=True)
 class FormSetting:
-    """One field. `path` is its place in the configuration; a field of one variant alone names that in `variant`."""
+    """Setting as a form field. `path` is its place in the configuration; a field of one variant alone names that in
+    `variant`."""
 
     path: str
     label: str
@@ -55,19 +56,19 @@ class FormSetting:
 
     @property
     def name(self) -> str:
-        """In forms: `horizon__list__turns`, `optimiser__learning_rate`."""
+        """Name in forms: `horizon__list__turns`, `optimiser__learning_rate`."""
         above, _, last = self.path.rpartition(".")
         return "__".join([*above.split("."), self.variant, last] if self.variant else self.path.split("."))
 
 
-def settings_of(method: str) -> tuple[FormSetting, ...]:
-    """Every field of a method's configuration, in its order."""
+def list_settings(method: str) -> tuple[FormSetting, ...]:
+    """Return every field of a method's configuration, in its order."""
     return _SETTINGS[method]
 
 
-def grouped(method: str) -> list[tuple[str, list[FormSetting]]]:
-    """The fields under their headings."""
-    left = list(settings_of(method))
+def group_settings(method: str) -> list[tuple[str, list[FormSetting]]]:
+    """Return the fields under their headings."""
+    left = list(list_settings(method))
     groups = []
     for title, starts in GROUPS[method]:
         here = [
@@ -80,36 +81,40 @@ def grouped(method: str) -> list[tuple[str, list[FormSetting]]]:
     return [(title, here) for title, here in groups if here]
 
 
-def _walk(model: type[BaseModel], above: str = "", variant: str = "") -> Iterator[FormSetting]:
+def _walk_settings(model: type[BaseModel], above: str = "", variant: str = "") -> Iterator[FormSetting]:
     for name, info in model.model_fields.items():
         path = f"{above}{name}"
         if name in VARIANTS:
             kinds = tuple(VARIANTS[name])
-            yield FormSetting(f"{path}.kind", LABELS[f"{path}.kind"], "choice", _about_variants(name), choices=kinds)
+            yield FormSetting(f"{path}.kind", LABELS[f"{path}.kind"], "choice", _describe_variants(name), choices=kinds)
             for kind, variant_model in VARIANTS[name].items():
-                yield from _walk(variant_model, f"{path}.", kind)
+                yield from _walk_settings(variant_model, f"{path}.", kind)
         elif isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-            yield from _walk(info.annotation, f"{path}.", variant)
+            yield from _walk_settings(info.annotation, f"{path}.", variant)
         elif name != "type" and not (variant and name == "kind"):
-            yield _setting(path, variant, info)
+            yield _build_setting(path, variant, info)
 
 
-def _about_variants(name: str) -> str:
-    return _quoted(" ".join(f"`{kind}`: {(model.__doc__ or '').strip()}" for kind, model in VARIANTS[name].items()))
+def _describe_variants(name: str) -> str:
+    return _quote_names(
+        " ".join(f"`{kind}`: {(model.__doc__ or '').strip()}" for kind, model in VARIANTS[name].items())
+    )
 
 
-def _setting(path: str, variant: str, info: FieldInfo) -> FormSetting:
-    kind, choices = _kind(info.annotation)
+def _build_setting(path: str, variant: str, info: FieldInfo) -> FormSetting:
+    kind, choices = _get_kind(info.annotation)
     words = LABELS.get(f"{path}@{variant}") or LABELS[path]
     unit = "" if kind == "turns" else UNITS.get(path, "")
-    return FormSetting(path, words, kind, _quoted(info.description or ""), _range(info), unit, choices, variant)
+    return FormSetting(
+        path, words, kind, _quote_names(info.description or ""), _format_range(info), unit, choices, variant
+    )
 
 
-def _quoted(text: str) -> str:
+def _quote_names(text: str) -> str:
     return re.sub("`([^`]*)`", "“\\1”", text)
 
 
-def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
+def _get_kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
     origin = typing.get_origin(annotation)
     if origin is Literal:
         return "choice", tuple(typing.get_args(annotation))
@@ -126,8 +131,8 @@ def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
     raise TypeError(f"no field for {annotation!r}: teach webapp/runs/launch/setting_fields.py its kind")
 
 
-def _range(info: FieldInfo) -> str:
-    """The bounds in words."""
+def _format_range(info: FieldInfo) -> str:
+    """Return the bounds in words."""
     if typing.get_origin(info.annotation) is not None or isinstance(info.annotation, types.GenericAlias):
         return ""
     limits = {
@@ -139,14 +144,14 @@ def _range(info: FieldInfo) -> str:
 
 
 _SETTINGS = {
-    "supervised": tuple(_walk(Supervised)),
-    "reinforcement": tuple(_walk(Reinforcement)),
-    "evaluation": tuple(_walk(EvaluationJob)),
+    "supervised": tuple(_walk_settings(Supervised)),
+    "reinforcement": tuple(_walk_settings(Reinforcement)),
+    "evaluation": tuple(_walk_settings(EvaluationJob)),
 }
 
 
-def spelled(kind: Kind, value: Any) -> str:
-    """The text of a value in its field; `read` reads it again."""
+def format_field_text(kind: Kind, value: Any) -> str:
+    """Return the text of a value in its field; `parse_field_text` is the inverse."""
     if kind == "switch":
         return "on" if value else "off"
     if kind == "number":
@@ -156,21 +161,21 @@ def spelled(kind: Kind, value: Any) -> str:
     if kind == "names":
         return ", ".join(value)
     if kind == "phases":
-        return ", ".join(f"{_short(phase['begins'])}: {phase['turns']}" for phase in value)
+        return ", ".join(f"{_format_number(phase['begins'])}: {phase['turns']}" for phase in value)
     if kind == "weights":
-        lines = [f"{name}: {_short(weight)}" for name, weight in value.items()]
+        lines = [f"{name}: {_format_number(weight)}" for name, weight in value.items()]
         return "".join(f"{line}\n" for line in lines) if any("," in line for line in lines) else ", ".join(lines)
     return str(value)
 
 
-def _short(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{float(value):.12g}"
 
 
-def read(setting: FormSetting, text: str) -> Any:
-    """The JSON value of what was typed. Raises ValueError with what a person can do about it."""
+def parse_field_text(setting: FormSetting, text: str) -> Any:
+    """Return the JSON value of what was typed. Raises ValueError with what a person can do about it."""
     if setting.kind == "weights":
-        return {name: _number(weight) for name, weight in _pairs(text)}
+        return {name: _parse_number(weight) for name, weight in _parse_pairs(text)}
     text = text.strip()
     if setting.kind == "names":
         return [part.strip() for part in text.split(",") if part.strip()]
@@ -179,34 +184,34 @@ def read(setting: FormSetting, text: str) -> Any:
     if setting.kind == "switch":
         return text == "on"
     if setting.kind == "whole":
-        return _whole(text)
+        return _parse_whole(text)
     if setting.kind == "number":
-        return _number(text)
+        return _parse_number(text)
     if setting.kind == "turns":
-        return [_whole(part) for part in text.replace(";", ",").split(",") if part.strip()]
+        return [_parse_whole(part) for part in text.replace(";", ",").split(",") if part.strip()]
     if setting.kind == "phases":
-        return [{"begins": _number(begins), "turns": _whole(turns)} for begins, turns in _pairs(text)]
+        return [{"begins": _parse_number(begins), "turns": _parse_whole(turns)} for begins, turns in _parse_pairs(text)]
     return text
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """`a: 1, b: 2`, or a line each, where names may hold commas."""
+def _parse_pairs(text: str) -> list[tuple[str, str]]:
+    """Parse `a: 1, b: 2`, or a line each, in which names may hold commas."""
     parts = [part.strip() for part in text.split("\n" if "\n" in text else ",") if part.strip()]
     pairs = [part.rpartition(":") for part in parts]
-    wrong = next((part for part, (name, _, _) in zip(parts, pairs, strict=True) if not name.strip()), None)
-    if wrong is not None:
-        raise ValueError(f"“{wrong[:60]}” is no pair: write “name: number”, with commas between.")
+    bad_pair = next((part for part, (name, _, _) in zip(parts, pairs, strict=True) if not name.strip()), None)
+    if bad_pair is not None:
+        raise ValueError(f"“{bad_pair[:60]}” is no pair: write “name: number”, with commas between.")
     return [(name.strip(), value) for name, _, value in pairs]
 
 
-def _whole(text: str) -> int:
+def _parse_whole(text: str) -> int:
     plain = text.strip().replace("_", "").removeprefix("+")
     if not (plain.removeprefix("-").isascii() and plain.removeprefix("-").isdigit() and len(plain) < 19):
         raise ValueError(f"“{text.strip()[:60]}” is no whole number.")
     return int(plain)
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     try:
         number = float(text.strip())
     except ValueError:
@@ -216,25 +221,25 @@ def _number(text: str) -> float:
     return number
 
 
-def texts_of(config: Config) -> dict[str, str]:
-    """Texts of the form's fields for a configuration. Variants that it does not use show their defaults."""
+def build_texts(config: Config) -> dict[str, str]:
+    """Return texts of the form's fields for a configuration. Variants that it does not use show their defaults."""
     dumped = config.model_dump(mode="json")
     texts = {}
-    for setting in settings_of(config.type):
-        held = _held(setting, dumped)
-        texts[setting.name] = "" if held is None else spelled(setting.kind, held)
+    for setting in list_settings(config.type):
+        value = _get_value(setting, dumped)
+        texts[setting.name] = "" if value is None else format_field_text(setting.kind, value)
     return texts
 
 
-def config_of(job: TrainingJob) -> Config | None:
-    """A job's configuration; None where it is none, which no job of this site's own has."""
+def read_job_config(job: TrainingJob) -> Config | None:
+    """Return a job's configuration; None if it is invalid, which does not occur for jobs of this site's own."""
     try:
         return read_config(job.config)
     except InputError:
         return None
 
 
-def _held(setting: FormSetting, dumped: Mapping[str, Any]) -> Any:
+def _get_value(setting: FormSetting, dumped: Mapping[str, Any]) -> Any:
     *above, last = setting.path.split(".")
     table: Any = dumped
     for part in above:
@@ -245,10 +250,10 @@ def _held(setting: FormSetting, dumped: Mapping[str, Any]) -> Any:
     return table[last]
 
 
-def nested(values: Mapping[str, Any], method: str) -> dict[str, Any]:
-    """Configuration as JSON out of values by field name; of variants those of the chosen kind."""
+def nest_values(values: Mapping[str, Any], method: str) -> dict[str, Any]:
+    """Return the configuration as JSON from values by field name; of variants those of the chosen kind."""
     config: dict[str, Any] = {"type": method}
-    for setting in settings_of(method):
+    for setting in list_settings(method):
         *above, last = setting.path.split(".")
         table = config
         for part in above:
@@ -258,11 +263,11 @@ def nested(values: Mapping[str, Any], method: str) -> dict[str, Any]:
     return config
 
 
-def name_of(place: tuple[Any, ...] | list[Any], method: str) -> str:
-    """The field that an error of pydantic, or an API's `param`, is about; empty where it is a whole part."""
+def find_field_name(place: tuple[Any, ...] | list[Any], method: str) -> str:
+    """Return the field that an error of pydantic, or an API's `param`, is about; empty if it is a whole part."""
     parts = [str(part) for part in place if not isinstance(part, int)]
-    names = {setting.name for setting in settings_of(method)} | {
-        setting.path.replace(".", "__") for setting in settings_of(method)
+    names = {setting.name for setting in list_settings(method)} | {
+        setting.path.replace(".", "__") for setting in list_settings(method)
     }
     for length in range(len(parts), 0, -1):
         name = "__".join(parts[:length])
@@ -271,8 +276,8 @@ def name_of(place: tuple[Any, ...] | list[Any], method: str) -> str:
     return ""
 
 
-def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes that make `before` (a configuration's JSON) into `after`, nested as a job's `changes` are."""
+def list_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes that make `before` (a configuration's JSON) into `after`, nested as a job's `changes` are."""
     changes: dict[str, Any] = {}
     for key, value in after.items():
         was = before.get(key)
@@ -284,18 +289,18 @@ def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict
             and key not in OPEN
             and was.get("kind") == value.get("kind")
         ):
-            changes[key] = changes_between(was, value)
+            changes[key] = list_changes(was, value)
         else:
             changes[key] = value
     return changes
 
 
-def told(value: Any) -> str:
-    """The text of a value in a list of differences."""
+def format_value(value: Any) -> str:
+    """Return the text of a value in a list of differences."""
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):
-        return _short(value)
+        return _format_number(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""Windows of models: what a job may not ask of a sequence, where its model's window is known before it is loaded.
+"""Windows of models: lengths that a job may not ask for, if its model's window is known before it is loaded.
 
-The demo's is known, and of what a job here began with or made the `config.json` among its checkpoints' files tells it:
-training changes no window. Of other models the worker alone reads the configuration.
+The demo's is known. For a model that a job here began with or made, it is in the `config.json` among its checkpoints'
+files: training changes no window. Of other models the worker alone reads the configuration.
 """
 
 from __future__ import annotations
@@ -11,34 +11,36 @@ import functools
 from training.config import Decoding, EvaluationJob, Reinforcement, Supervised
 from training.examples.words import WINDOW
 from webapp.runs.checkpoint_files import read_object
-from webapp.runs.launch.job_lookup import ResolvedJob, chain_of
+from webapp.runs.launch.job_lookup import ResolvedJob, iterate_model_chain
 from webapp.runs.models import CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.spec import DEMO_MODEL
 
 LARGEST_CONFIG = 1024 * 1024
 
 
-def window_of(job: TrainingJob) -> int | None:
-    """Tokens that the model which a job begins with can read at once; None where its own configuration alone knows."""
-    for number, one in enumerate(chain_of(job)):
-        told = _of_checkpoints(one) if number else None
-        if told is not None:
-            return told
-        if one.model == DEMO_MODEL:
+def find_window(job: TrainingJob) -> int | None:
+    """Return the tokens that the first model of a job can read at once; None if only its own configuration has that
+    number."""
+    for number, ancestor in enumerate(iterate_model_chain(job)):
+        window = _find_checkpoint_window(ancestor) if number else None
+        if window is not None:
+            return window
+        if ancestor.model == DEMO_MODEL:
             return WINDOW
     return None
 
 
-def _of_checkpoints(job: TrainingJob) -> int | None:
-    """By the newest of a job's whole models; adapters have no `config.json`."""
+def _find_checkpoint_window(job: TrainingJob) -> int | None:
+    """Return the window of the newest of a job's complete models; adapters have no `config.json`."""
     rows = CheckpointFile.objects.filter(checkpoint__job=job, checkpoint__state=CheckpointState.READY)
     file = rows.filter(path="config.json", bytes__lte=LARGEST_CONFIG).exclude(stored="").order_by("-pk").first()
-    return _told(file.stored, file.sha256) if file is not None else None
+    return _read_window(file.stored, file.sha256) if file is not None else None
 
 
 @functools.lru_cache(maxsize=256)
-def _told(stored: str, sha256: str) -> int | None:
-    """The window that a model's configuration names, as the trainer reads it; what a worker sent is hostile."""
+def _read_window(stored: str, sha256: str) -> int | None:
+    """Return the window that a model's configuration names, as the trainer reads it; uploads of workers are
+    untrusted."""
     config = read_object(stored)
     inner = config.get("text_config")
     for part in (config, inner if isinstance(inner, dict) else {}):
@@ -48,14 +50,14 @@ def _told(stored: str, sha256: str) -> int | None:
     return None
 
 
-def look_at_lengths(asked: ResolvedJob) -> None:
-    """Problems of lengths that no attempt or sequence can have: a job with them fails once its model is loaded."""
-    window = window_of(TrainingJob(model=asked.new.model, after=asked.after))
+def check_lengths(asked: ResolvedJob) -> None:
+    """Refuse lengths that no attempt or sequence can have: a job with them fails once its model is loaded."""
+    window = find_window(TrainingJob(model=asked.new.model, after=asked.after))
     if isinstance(asked.config, Supervised):
-        _within(asked, "max_length", asked.config.max_length, window)
+        _require_within_window(asked, "max_length", asked.config.max_length, window)
     elif isinstance(asked.config, Reinforcement | EvaluationJob):
         decoding: Decoding = asked.config.decoding
-        _within(asked, "decoding.trajectory_tokens", decoding.trajectory_tokens, window)
+        _require_within_window(asked, "decoding.trajectory_tokens", decoding.trajectory_tokens, window)
         if decoding.turn_tokens > decoding.trajectory_tokens:
             message = (
                 f"A turn may have {decoding.turn_tokens:,} tokens and a whole attempt {decoding.trajectory_tokens:,} "
@@ -64,7 +66,7 @@ def look_at_lengths(asked: ResolvedJob) -> None:
             asked.refuse("changes.decoding.turn_tokens", "above_attempt", message)
 
 
-def _within(asked: ResolvedJob, name: str, tokens: int, window: int | None) -> None:
+def _require_within_window(asked: ResolvedJob, name: str, tokens: int, window: int | None) -> None:
     if window is not None and tokens > window:
         model = asked.new.model if asked.new.model.startswith("ft:") else asked.base
         message = (

@@ -9,7 +9,7 @@ from ninja import Router, Schema
 from pydantic import ConfigDict, Field
 
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.idempotency import idempotent
 from webapp.rest.types import BodyIn
 from webapp.runs.local import installation
@@ -36,7 +36,7 @@ class DemoOut(Schema):
 
 
 class InstallationOut(Schema):
-    """Whether what training needs is installed beside the site; `job` is the newest that installed it, or tried to."""
+    """State of the packages for training beside the site; `job` is the newest that installed them, or tried to."""
 
     state: str
     sentence: str
@@ -44,26 +44,26 @@ class InstallationOut(Schema):
     job: JobOut | None
 
 
-@router.post("/training/demo", auth=needs("train"), response={202: DemoOut})
+@router.post("/training/demo", auth=require_scope("train"), response={202: DemoOut})
 @idempotent
 def train_the_demo(request: HttpRequest, body: DemoIn) -> tuple[int, dict[str, object]]:
     """Train the demo: a tiny model copies a careless teacher (SFT), then unlearns the habit (RL).
 
     Its environments, tasks and lessons are brought in first, if they are not here; the jobs wait for that.
     """
-    first, second = train_demo(person(request), body.seed)
-    return 202, {"supervised": conversion.job_out(first), "reinforcement": conversion.job_out(second)}
+    first, second = train_demo(get_acting_user(request), body.seed)
+    return 202, {"supervised": conversion.serialize_job(first), "reinforcement": conversion.serialize_job(second)}
 
 
-@router.get("/training/installation", auth=needs("read"), response=InstallationOut)
+@router.get("/training/installation", auth=require_scope("read"), response=InstallationOut)
 def get_training_installation(request: HttpRequest) -> dict[str, object]:
-    """Whether a worker beside this site can train, or how far installing what it needs is."""
-    state = installation.state()
+    """Say whether a worker beside this site can train, or how far installing what it needs is."""
+    state = installation.get_installation_state()
     return {"state": state.kind, "sentence": state.sentence, "size": state.size, "job": state.job}
 
 
-@router.post("/training/installation", auth=needs("train"), response={202: JobOut})
+@router.post("/training/installation", auth=require_scope("train"), response={202: JobOut})
 @idempotent
 def install_training(request: HttpRequest) -> tuple[int, object]:
-    """Install what training needs, beside the running site. Refused where it is installed, or not by this site."""
-    return 202, installation.start(person(request))
+    """Install what training needs, beside the running site. Refused if it is installed, or not by this site."""
+    return 202, installation.start_installation(get_acting_user(request))

@@ -1,4 +1,4 @@
-"""Installation of what training needs: whether it is there, and the job that installs it while the site runs."""
+"""Installation of the packages for training: its state, and the job that installs them while the site runs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from packaging.requirements import Requirement
 from synthesis.errors import InputError
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
-from webapp.jobs.services import create
-from webapp.runs.local.pip import MIB, InstallError, is_whole, normal, run_pip
+from webapp.jobs.services import enqueue_job
+from webapp.runs.local.pip import MIB, InstallError, is_whole, normalize_name, run_pip
 from webapp.runs.wakeups import wake_workers
-from webapp.stack.install import HASHED, TORCH, has_nvidia, pins, torch_options
+from webapp.stack.install import HASHED, TORCH, build_torch_options, has_nvidia, list_pins
 from webapp.stack.install import LOCK as PINNED
 
 KIND = "install_training"
@@ -65,15 +65,15 @@ class InstallationState:
         return self.kind in ("missing", "failed", "cancelled")
 
 
-def requirements(extra: str = EXTRA) -> list[Requirement]:
-    """Requirements of an extra of pyproject.toml."""
+def read_requirements(extra: str = EXTRA) -> list[Requirement]:
+    """Return requirements of an extra of pyproject.toml."""
     about = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
     return [Requirement(text) for text in about["project"]["optional-dependencies"][extra]]
 
 
-def missing() -> list[str]:
-    """Requirements that are not installed whole, or in another version."""
-    return [str(wanted) for wanted in requirements() if not _is_met(wanted)]
+def list_missing_requirements() -> list[str]:
+    """Return requirements that are not completely installed, or in another version."""
+    return [str(wanted) for wanted in read_requirements() if not _is_met(wanted)]
 
 
 def _is_met(wanted: Requirement) -> bool:
@@ -84,94 +84,98 @@ def _is_met(wanted: Requirement) -> bool:
     return is_whole(wanted.name) and wanted.specifier.contains(version, prereleases=True)
 
 
-def importable() -> bool:
-    """Whether a training worker can run in this Python."""
-    return not missing()
+def can_import_training() -> bool:
+    """Return whether a training worker can run in this Python."""
+    return not list_missing_requirements()
 
 
-def state() -> InstallationState:
-    """The state of the installation, for pages and the API."""
+def get_installation_state() -> InstallationState:
+    """Return the state of the installation, for pages and the API."""
     size = SIZES[has_nvidia()]
-    if settings.TRAINING and importable():
+    if settings.TRAINING and can_import_training():
         return InstallationState("ready", SENTENCES["ready"], size)
     if settings.PRODUCTION or not settings.TRAINING:
         return InstallationState("elsewhere", SENTENCES["elsewhere"], size)
     job = Job.objects.filter(kind=KIND).order_by("-pk").first()
-    kind = _kind(job)
+    kind = _get_state_kind(job)
     return InstallationState(kind, SENTENCES[kind], size, job)
 
 
-def _kind(job: Job | None) -> Kind:
-    known: dict[str, Kind] = {
+def _get_state_kind(job: Job | None) -> Kind:
+    kinds: dict[str, Kind] = {
         JobState.QUEUED: "waiting",
         JobState.RUNNING: "installing",
         JobState.FAILED: "failed",
         JobState.CANCELLED: "cancelled",
     }
-    return known.get(job.state, "missing") if job else "missing"
+    return kinds.get(job.state, "missing") if job else "missing"
 
 
 @transaction.atomic
-def start(user: Any) -> Job:
-    """Queue the installation, or hand back the one that is on its way. Raises InputError: there is nothing to install,
+def start_installation(user: Any) -> Job:
+    """Queue the installation, or return the job that is open already. Raises InputError: there is nothing to install,
     or not by this site."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
-    current = state()
+    current = get_installation_state()
     if current.job is not None and current.job.is_open:
         return current.job
     if not current.may_start:
         raise InputError(current.sentence)
-    return create(KIND, "Install what training needs", {}, user)
+    return enqueue_job(KIND, "Install what training needs", {}, user)
 
 
-def start_once() -> Job | None:
-    """At the start of the site: install unless that is done, on its way, or was stopped by a person."""
-    return start(None) if state().kind in ("missing", "failed") else None
+def start_installation_once() -> Job | None:
+    """At the start of the site, install unless that is done, pending, or was stopped by a person."""
+    return start_installation(None) if get_installation_state().kind in ("missing", "failed") else None
 
 
-def install(context: JobContext) -> dict[str, Any]:
-    """Install what is pinned, then torch, without touching the version of what is here. A second run goes on."""
-    if importable():
+def install_training(context: JobContext) -> dict[str, Any]:
+    """Install what is pinned, then torch, without changing versions of installed packages. A second run resumes."""
+    if can_import_training():
         return {"installed": 0}
     _require_room()
-    drop_halves()
-    before = {name for name, _ in _installed()}
+    remove_incomplete_packages()
+    before = {name for name, _ in _list_installed()}
     with tempfile.TemporaryDirectory() as folder:
-        pinned, kept = Path(folder) / "pinned.txt", Path(folder) / "kept.txt"
-        pinned.write_text("".join(wanted_pins()))
-        kept.write_text(constraints())
+        pins_file, constraints_file = Path(folder) / "pinned.txt", Path(folder) / "kept.txt"
+        pins_file.write_text("".join(list_wanted_pins()))
+        constraints_file.write_text(build_constraints())
         context.log(f"Installing {TORCH} and what stands on it; {SIZES[has_nvidia()]}.")
-        _step(context, 0, [*HASHED, "--requirement", str(pinned)])
-        if not all(_is_met(requirement) for requirement in requirements() if normal(requirement.name) == "torch"):
-            _step(context, 1, ["--constraint", str(kept), *torch_options(settings.TORCH_INDEX), TORCH])
-    left = missing()
+        _run_pip_step(context, 0, [*HASHED, "--requirement", str(pins_file)])
+        if not all(
+            _is_met(requirement) for requirement in read_requirements() if normalize_name(requirement.name) == "torch"
+        ):
+            _run_pip_step(
+                context, 1, ["--constraint", str(constraints_file), *build_torch_options(settings.TORCH_INDEX), TORCH]
+            )
+    left = list_missing_requirements()
     if left:
         raise InstallError(f"pip ended well, but these are not here: {', '.join(left)}. Install again.")
-    _prove(context)
+    _require_importable(context)
     wake_workers()
-    return {"installed": len({name for name, _ in _installed()} - before)}
+    return {"installed": len({name for name, _ in _list_installed()} - before)}
 
 
-def wanted_pins() -> list[str]:
-    """What requirements.lock pins for training, but for the packages that the site runs on already."""
-    here = {name for name, _ in _installed()} & _site()
-    return [pin for pin in pins([EXTRA], PINNED.read_text()) if pin.partition("==")[0] not in here]
+def list_wanted_pins() -> list[str]:
+    """Return the pins of requirements.lock for training, except those of packages that the site runs on already."""
+    here = {name for name, _ in _list_installed()} & _list_site_packages()
+    return [pin for pin in list_pins([EXTRA], PINNED.read_text()) if pin.partition("==")[0] not in here]
 
 
-def constraints() -> str:
-    """Constraints for torch that keep the versions the site runs on; installers may change."""
-    installed = dict(_installed())
-    return "".join(f"{name}=={installed[name]}\n" for name in sorted(_site()) if name in installed)
+def build_constraints() -> str:
+    """Return constraints for torch that keep the versions the site runs on; installers may change."""
+    installed = dict(_list_installed())
+    return "".join(f"{name}=={installed[name]}\n" for name in sorted(_list_site_packages()) if name in installed)
 
 
-def _site() -> set[str]:
-    """The packages that the site runs on, with all that those need."""
+def _list_site_packages() -> set[str]:
+    """Return the packages that the site runs on, with all that those need."""
     packages: dict[str, set[str]] = {}
-    waiting = requirements("web") + requirements("synthesis")
+    waiting = read_requirements("web") + read_requirements("synthesis")
     while waiting:
         requirement = waiting.pop()
-        name, extras = normal(requirement.name), {*requirement.extras, ""}
+        name, extras = normalize_name(requirement.name), {*requirement.extras, ""}
         if extras <= packages.get(name, set()):
             continue
         packages.setdefault(name, set()).update(extras)
@@ -179,31 +183,33 @@ def _site() -> set[str]:
             needs = [Requirement(text) for text in distribution(name).requires or ()]
         except PackageNotFoundError:
             continue
-        waiting += [need for need in needs if _applies(need, packages[name])]
+        waiting += [need for need in needs if _is_applicable(need, packages[name])]
     return set(packages)
 
 
-def _applies(need: Requirement, extras: Iterable[str]) -> bool:
+def _is_applicable(need: Requirement, extras: Iterable[str]) -> bool:
     return need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras)
 
 
-def _step(context: JobContext, step: int, arguments: list[str]) -> None:
-    """One run of pip, with its last line as the job's note."""
+def _run_pip_step(context: JobContext, step: int, arguments: list[str]) -> None:
+    """Run pip once, with its last line as the job's note."""
     context.log(run_pip(arguments, lambda line: context.progress(step, STEPS, line)))
 
 
-def _installed() -> list[tuple[str, str]]:
-    """Names and versions of what is installed from an index: that is not to change."""
+def _list_installed() -> list[tuple[str, str]]:
+    """Return names and versions of packages installed from an index, which are not to change."""
     versions = {
-        normal(package.metadata["Name"]): package.version for package in distributions() if package.metadata["Name"]
+        normalize_name(package.metadata["Name"]): package.version
+        for package in distributions()
+        if package.metadata["Name"]
     }
     return sorted((name, version) for name, version in versions.items() if name != "envarium" and is_whole(name))
 
 
-def drop_halves() -> int:
-    """Remove packages that an interrupted installation left half done: pip would take them for whole."""
+def remove_incomplete_packages() -> int:
+    """Remove packages that an interrupted installation left incomplete: pip would take them for complete."""
     removed = 0
-    for package in list(distributions(path=_places())):
+    for package in list(distributions(path=_list_install_folders())):
         folder = getattr(package, "_path", None)
         if isinstance(folder, Path) and folder.name.endswith(".dist-info") and not package.read_text("INSTALLER"):
             shutil.rmtree(folder, ignore_errors=True)
@@ -211,8 +217,8 @@ def drop_halves() -> int:
     return removed
 
 
-def _places() -> list[str]:
-    """Where pip installs to, and nowhere else."""
+def _list_install_folders() -> list[str]:
+    """Return the folders that pip installs to."""
     return list({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
 
 
@@ -226,8 +232,8 @@ def _require_room() -> None:
         )
 
 
-def _prove(context: JobContext) -> None:
-    """Import it once, in a process of its own: what cannot be imported here is said now, not by the first job."""
+def _require_importable(context: JobContext) -> None:
+    """Import the packages once, in a process of its own, so that an error is reported now, not by the first job."""
     context.progress(STEPS, STEPS, "Trying it out")
     environment = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"}
     code = "import torch, trl, transformers, peft, accelerate, datasets"
@@ -235,9 +241,9 @@ def _prove(context: JobContext) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     if done.returncode != 0:
-        last = _last(done.stderr.splitlines())
+        last = _get_last_line(done.stderr.splitlines())
         raise InstallError(f"It is installed, but cannot be used on this machine: {last}")
 
 
-def _last(lines: Iterable[str]) -> str:
+def _get_last_line(lines: Iterable[str]) -> str:
     return next((line.strip()[:500] for line in reversed(list(lines)) if line.strip()), "no reason was given")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 
 from synthesis.errors import EnvariumError
-from webapp.stack.install import other_file
+from webapp.stack.install import explain_hash_mismatch
 from webapp.stack.process import kill_group
 
 MIB = 1024 * 1024
@@ -23,15 +23,15 @@ LINE_CHARS = 200
 
 
 class InstallError(EnvariumError):
-    """Packages could not be installed: why, and what to do."""
+    """Failure to install packages: the reason, and what to do."""
 
 
-def normal(name: str) -> str:
+def normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def is_whole(name: str) -> bool:
-    """Whether a package is installed to the end: installers write their own name after a package's last file."""
+    """Return whether a package is completely installed: installers write their own name after a package's last file."""
     try:
         return bool(distribution(name).read_text("INSTALLER"))
     except PackageNotFoundError:
@@ -41,8 +41,8 @@ def is_whole(name: str) -> bool:
 def run_pip(arguments: Sequence[str], seen: Callable[[str], None], python: str = sys.executable) -> str:
     """Run `pip install` with these arguments and return the last line it wrote.
 
-    `seen` is called with the line that is the last one so far, again and again while pip is silent. What it raises ends
-    pip and passes through. Raises InstallError: pip failed.
+    `seen` is called with the last line so far, again and again while pip is silent. An error that it raises ends pip
+    and passes through. Raises InstallError: pip failed.
     """
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     process = subprocess.Popen(
@@ -54,34 +54,34 @@ def run_pip(arguments: Sequence[str], seen: Callable[[str], None], python: str =
         errors="replace",
         start_new_session=True,
     )
-    kept: deque[str] = deque(maxlen=LINES)
+    last_lines: deque[str] = deque(maxlen=LINES)
     try:
-        for line in _lines(process):
-            if text := readable(line.strip())[:LINE_CHARS]:
-                kept.append(text)
-            seen(kept[-1] if kept else "")
+        for line in _read_lines(process):
+            if text := escape_unprintable(line.strip())[:LINE_CHARS]:
+                last_lines.append(text)
+            seen(last_lines[-1] if last_lines else "")
         if process.wait() != 0:
-            raise InstallError(words(kept, process.returncode))
+            raise InstallError(format_failure(last_lines, process.returncode))
     finally:
         kill_group(process)
-    return kept[-1] if kept else ""
+    return last_lines[-1] if last_lines else ""
 
 
-def readable(line: str) -> str:
-    """A build may print anything: what is no character to read stands there by its number."""
+def escape_unprintable(line: str) -> str:
+    """Replace unprintable characters by their numbers: a build may print anything."""
     return "".join(character if character.isprintable() else f"\\x{ord(character):02x}" for character in line)
 
 
-def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
-    """pip's lines as they come, and "" whenever it was silent for a moment."""
+def _read_lines(process: subprocess.Popen[str]) -> Iterator[str]:
+    """Yield pip's lines as they come, and "" whenever it was silent for a moment."""
     waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
-    def read() -> None:
+    def read_output() -> None:
         for line in process.stdout or ():
             waiting.put(line)
         waiting.put(None)
 
-    threading.Thread(target=read, name="pip", daemon=True).start()
+    threading.Thread(target=read_output, name="pip", daemon=True).start()
     while True:
         try:
             line = waiting.get(timeout=LOOK_SECONDS)
@@ -100,12 +100,12 @@ NETWORK = (
 )  # fmt: skip
 
 
-def words(lines: Sequence[str], status: int) -> str:
-    """The failure of pip in words, out of its status and last lines, and what to do."""
+def format_failure(lines: Sequence[str], status: int) -> str:
+    """Describe the failure of pip, from its status and last lines, and what to do."""
     text = "\n".join(lines)
     last = next((line.strip() for line in reversed(lines) if "ERROR" in line or "error:" in line.lower()), "")
     quote = f" pip said: {last[:300]}" if last else ""
-    if refused := other_file(text):
+    if refused := explain_hash_mismatch(text):
         return refused
     if "No space left on device" in text or "Errno 28" in text:
         return f"The disk is full. Make room, then install again: what was fetched is kept.{quote}"

@@ -2,8 +2,8 @@
 
 A whole configuration is a discriminated union by `type`. `changes` name some fields of one: their models here have the
 same fields, descriptions and ranges, none required, since what is left out keeps the preset's value. Values are checked
-where the changes meet the preset (`training.presets.change`), so these models describe and never validate.
-"""
+when the changes are applied to the preset (`training.presets.change_preset`), so these models describe and never
+validate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTHING_ELSE = ConfigDict(extra="forbid")
 
 
 class DescribedBy:
-    """Give a field the JSON Schema of `model`, and leave its validation as it is."""
+    """Annotation that gives a field the JSON Schema of `model`, and leaves its validation as it is."""
 
     def __init__(self, model: type[BaseModel]) -> None:
         self.model = model
@@ -39,33 +39,35 @@ class DescribedBy:
 
 
 @cache
-def changes_model(model: type[BaseModel]) -> type[BaseModel]:
-    """A model of the same fields, all of which may be left out."""
-    fields: dict[str, Any] = {name: _optional(info, name) for name, info in model.model_fields.items()}
+def build_changes_model(model: type[BaseModel]) -> type[BaseModel]:
+    """Build a model of the same fields, all of which may be left out."""
+    fields: dict[str, Any] = {name: _make_optional(info, name) for name, info in model.model_fields.items()}
     return create_model(
         f"{model.__name__}Changes", __config__=NOTHING_ELSE, __doc__=ABOUT.format(model.__doc__), **fields
     )
 
 
-def _optional(info: FieldInfo, name: str) -> tuple[Any, FieldInfo]:
-    """The field as one that may be left out; a part that is a model, or one of several, may be given in part."""
+def _make_optional(info: FieldInfo, name: str) -> tuple[Any, FieldInfo]:
+    """Return the field as one that may be left out; a part that is a model, or one of several, may be given in part."""
     field = copy.copy(info)
     field.default, field.default_factory, field.discriminator = None, None, None
     field.json_schema_extra = _drop_default
-    models = _models_of(info.annotation)
+    models = _list_models(info.annotation)
     if len(models) == 1:
-        return changes_model(models[0]), field
+        return build_changes_model(models[0]), field
     if models:
-        return _changed_variant(name, models), field
+        return _build_variant_changes(name, models), field
     return info.annotation, field
 
 
-def _variant_fields(model: type[BaseModel]) -> dict[str, Any]:
-    fields: dict[str, Any] = {key: _optional(info, key) for key, info in model.model_fields.items() if key != "kind"}
+def _build_variant_fields(model: type[BaseModel]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        key: _make_optional(info, key) for key, info in model.model_fields.items() if key != "kind"
+    }
     return {"kind": (model.model_fields["kind"].annotation, ...), **fields}
 
 
-def _bounds_of(info: FieldInfo) -> tuple[Any, ...]:
+def _get_bounds(info: FieldInfo) -> tuple[Any, ...]:
     return (*info.metadata, Field(description=info.description))
 
 
@@ -73,21 +75,22 @@ def _drop_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
-def _models_of(annotation: Any) -> list[type[BaseModel]]:
-    """The models of a type that is a model or a union of models; of any other type none."""
+def _list_models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models of a type that is a model or a union of models; an empty list for any other type."""
     parts = get_args(annotation) if get_origin(annotation) in (Union, type(int | str)) else (annotation,)
-    found = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
-    return found if len(found) == len(parts) else []
+    models = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
+    return models if len(models) == len(parts) else []
 
 
-def _changed_variant(name: str, models: list[type[BaseModel]]) -> Any:
-    """Fields of one variant, named by its `kind`; or without a `kind` fields of the variant that the preset has."""
+def _build_variant_changes(name: str, models: list[type[BaseModel]]) -> Any:
+    """Build the type of one variant's fields, named by its `kind`; or without a `kind` of fields of the preset's
+    variant."""
     named = [
         create_model(
             f"{model.__name__}Changes",
             __config__=NOTHING_ELSE,
             __doc__=ABOUT.format(model.__doc__),
-            **_variant_fields(model),
+            **_build_variant_fields(model),
         )
         for model in models
     ]
@@ -95,7 +98,7 @@ def _changed_variant(name: str, models: list[type[BaseModel]]) -> Any:
     for model in models:
         for key, info in model.model_fields.items():
             if key != "kind":
-                types.setdefault(key, []).append(Annotated[info.annotation, *_bounds_of(info)])
+                types.setdefault(key, []).append(Annotated[info.annotation, *_get_bounds(info)])
     fields: dict[str, Any] = {
         key: (reduce(or_, several), Field(default=None, json_schema_extra=_drop_default))
         for key, several in types.items()
@@ -109,7 +112,7 @@ def _changed_variant(name: str, models: list[type[BaseModel]]) -> Any:
     return Annotated[reduce(or_, named), Field(discriminator="kind")] | unnamed
 
 
-SupervisedChanges = Annotated[dict[Text, Json], DescribedBy(changes_model(Supervised))]
-ReinforcementChanges = Annotated[dict[Text, Json], DescribedBy(changes_model(Reinforcement))]
-EvaluationChanges = Annotated[dict[Text, Json], DescribedBy(changes_model(EvaluationJob))]
+SupervisedChanges = Annotated[dict[Text, Json], DescribedBy(build_changes_model(Supervised))]
+ReinforcementChanges = Annotated[dict[Text, Json], DescribedBy(build_changes_model(Reinforcement))]
+EvaluationChanges = Annotated[dict[Text, Json], DescribedBy(build_changes_model(EvaluationJob))]
 """Fields of the configuration with other values than the preset's, nested."""

@@ -10,13 +10,13 @@ from typing import Any
 from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, read_config
 from training.metrics import NAMES, Name
 from webapp.errors import FieldFault, RefusedFields
-from webapp.rest.openai_lists import seconds
-from webapp.runs.candidates import candidates
-from webapp.runs.curves.result_files import result_file_ids
-from webapp.runs.launch.estimates import seconds_left
-from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
-from webapp.runs.launch.preflight import Preflight, sentence_of
-from webapp.runs.matching import waiting_reason
+from webapp.rest.openai_lists import to_unix_seconds
+from webapp.runs.candidates import list_candidates
+from webapp.runs.curves.result_files import list_result_file_ids
+from webapp.runs.launch.estimates import estimate_seconds_left
+from webapp.runs.launch.job_lookup import RefusedJob, Remark, resolve_job
+from webapp.runs.launch.preflight import Preflight, format_sentence
+from webapp.runs.matching import format_waiting_reason
 from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.openai.request_schemas import (
     MethodIn,
@@ -40,8 +40,8 @@ FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
 RATE = ("optimiser", "learning_rate")
 
 
-def new_job(body: TrainingJobIn) -> NewJob:
-    """The job that a request's body asks for. Raises RefusedFields: one value is given in two places."""
+def parse_new_job(body: TrainingJobIn) -> NewJob:
+    """Return the job that a request's body asks for. Raises RefusedFields: one value is given in two places."""
     method = body.method or MethodIn(type="supervised")
     chosen = method.chosen
     hyper = getattr(chosen, "hyperparameters", None) or body.hyperparameters
@@ -49,7 +49,7 @@ def new_job(body: TrainingJobIn) -> NewJob:
     for name, place in FIELDS[method.type].items():
         value = getattr(hyper, name, None)
         if value is not None:
-            _put(changes, place, value, name)
+            _put_change(changes, place, value, name)
     asked = NewJob(
         method=method.type,
         model=body.model,
@@ -66,20 +66,20 @@ def new_job(body: TrainingJobIn) -> NewJob:
         seed=body.seed,
         metadata=body.metadata or {},
     )
-    return _with_rate(asked, hyper)
+    return _apply_rate(asked, hyper)
 
 
-def _with_rate(asked: NewJob, hyper: SupervisedHyperparameters | ReinforcementHyperparameters | None) -> NewJob:
-    times = hyper.learning_rate_multiplier if hyper is not None else None
-    config = look_up(asked).config if times is not None else None
-    if times is None or config is None or isinstance(config, EvaluationJob):
+def _apply_rate(asked: NewJob, hyper: SupervisedHyperparameters | ReinforcementHyperparameters | None) -> NewJob:
+    multiplier = hyper.learning_rate_multiplier if hyper is not None else None
+    config = resolve_job(asked).config if multiplier is not None else None
+    if multiplier is None or config is None or isinstance(config, EvaluationJob):
         return asked  # what does not fit is said when the job is looked up
     changes = copy.deepcopy(asked.changes)
-    _put(changes, RATE, config.optimiser.learning_rate * times, "learning_rate_multiplier")
+    _put_change(changes, RATE, config.optimiser.learning_rate * multiplier, "learning_rate_multiplier")
     return asked.model_copy(update={"changes": changes})
 
 
-def _put(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str) -> None:
+def _put_change(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str) -> None:
     *above, last = place
     table = changes
     for part in above:
@@ -96,21 +96,23 @@ def _put(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str)
 STOPS = (".", "!", "?", "…")
 
 
-def refused(error: RefusedJob, method: str) -> RefusedFields:
-    """A refused job, with the field of the client's body that each remark is about."""
-    faults = [FieldFault(("body", *_place(remark, method)), remark.message, remark.code) for remark in error.remarks]
+def to_refused_fields(error: RefusedJob, method: str) -> RefusedFields:
+    """Convert a refused job, with the field of the client's body that each remark is about."""
+    faults = [
+        FieldFault(("body", *_get_body_place(remark, method)), remark.message, remark.code) for remark in error.remarks
+    ]
     more = f" {len(faults) - 1} more: see errors." if len(faults) > 1 else ""
     message = faults[0].message if not more or faults[0].message.endswith(STOPS) else f"{faults[0].message}."
     return RefusedFields(f"{message}{more}", faults, code=faults[0].code)
 
 
-def _place(remark: Remark, method: str) -> tuple[str, ...]:
+def _get_body_place(remark: Remark, method: str) -> tuple[str, ...]:
     parts = tuple(remark.param.split("."))
     return ("method", method, *parts) if parts[0] in ("preset", "changes") else parts
 
 
-def method_of(job: TrainingJob, config: JobConfig) -> tuple[dict[str, Any], dict[str, Any]]:
-    """OpenAI's `method` of a job and its old `hyperparameters`."""
+def serialize_method(job: TrainingJob, config: JobConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return OpenAI's `method` of a job and its old `hyperparameters`."""
     if isinstance(config, EvaluationJob):
         return {"type": job.method, job.method: {"preset": job.preset, "changes": job.changes}}, {}
     if isinstance(config, Supervised):
@@ -125,27 +127,27 @@ def method_of(job: TrainingJob, config: JobConfig) -> tuple[dict[str, Any], dict
     return {"type": job.method, job.method: chosen}, hyper if isinstance(config, Supervised) else {}
 
 
-def jobs_out(jobs: Sequence[TrainingJob]) -> list[dict[str, Any]]:
-    """Rows as `TrainingJobOut` takes them."""
-    left = seconds_left(jobs)
-    return [_job_out(job, left.get(job.pk)) for job in jobs]
+def serialize_jobs(jobs: Sequence[TrainingJob]) -> list[dict[str, Any]]:
+    """Return rows as `TrainingJobOut` takes them."""
+    left = estimate_seconds_left(jobs)
+    return [_serialize_row(job, left.get(job.pk)) for job in jobs]
 
 
-def job_out(job: TrainingJob) -> dict[str, Any]:
-    told = jobs_out([job])[0]
+def serialize_job(job: TrainingJob) -> dict[str, Any]:
+    serialized = serialize_jobs([job])[0]
     if job.state == TrainingState.QUEUED:
-        told["envarium"]["reason"] = waiting_reason(job, candidates())
-    return told
+        serialized["envarium"]["reason"] = format_waiting_reason(job, list_candidates())
+    return serialized
 
 
-def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
+def _serialize_row(job: TrainingJob, left: float | None) -> dict[str, Any]:
     config = read_config(job.config)
-    method, hyper = method_of(job, config)
+    method, hyper = serialize_method(job, config)
     return {
         "id": job.public_id,
         "object": "fine_tuning.job",
-        "created_at": seconds(job.created_at),
-        "finished_at": seconds(job.finished_at),
+        "created_at": to_unix_seconds(job.created_at),
+        "finished_at": to_unix_seconds(job.finished_at),
         "estimated_finish": round(time.time() + left) if left is not None else None,
         "status": job.state,
         "model": job.model,
@@ -153,20 +155,20 @@ def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
         "organization_id": "envarium",
         "training_file": job.dataset.public_id,
         "validation_file": job.evaluation.public_id if job.evaluation else None,
-        "result_files": result_file_ids(job),
+        "result_files": list_result_file_ids(job),
         "hyperparameters": hyper,
         "method": method,
         "seed": int(job.config.get("seed", 0)),
         "trained_tokens": job.trained_tokens or None,
-        "error": _error(job),
+        "error": _serialize_error(job),
         "integrations": [],
         "metadata": job.metadata,
-        "envarium": _own(job, config),
+        "envarium": _serialize_own_fields(job, config),
     }
 
 
-def _error(job: TrainingJob) -> dict[str, Any] | None:
-    """What the job's page says is wrong with it: first what its worker reported and is not true, then why it failed."""
+def _serialize_error(job: TrainingJob) -> dict[str, Any] | None:
+    """Return the errors on the job's page: first the untrue reports of its worker, then why it failed."""
     words = [f"{NOT_TRUE} {job.doubt}"] if job.doubt else []
     words += [job.error] if job.error else []
     if not words and not job.error_code:
@@ -175,7 +177,7 @@ def _error(job: TrainingJob) -> dict[str, Any] | None:
     return {"code": reason, "message": "\n".join(words), "param": job.error_param or None}
 
 
-def _own(job: TrainingJob, config: JobConfig) -> dict[str, Any]:
+def _serialize_own_fields(job: TrainingJob, config: JobConfig) -> dict[str, Any]:
     plain = (
         "name preset changes engine step total_steps wish reason doubt attempt infra_errors program_errors "
         "calls_made calls_allowed started_at estimate result"
@@ -183,8 +185,8 @@ def _own(job: TrainingJob, config: JobConfig) -> dict[str, Any]:
     return {name: getattr(job, name) for name in plain.split()} | {
         "config": config,
         "dataset": job.dataset.public_id,
-        "sentence": sentence_of(job.dataset),
-        "evaluation_sentence": sentence_of(job.evaluation) if job.evaluation else None,
+        "sentence": format_sentence(job.dataset),
+        "evaluation_sentence": format_sentence(job.evaluation) if job.evaluation else None,
         "evaluation": job.evaluation.public_id if job.evaluation else None,
         "after": job.after.public_id if job.after else None,
         "user_model": f"{job.user_endpoint_id}/{job.user_model}" if job.user_endpoint_id else "",
@@ -194,15 +196,15 @@ def _own(job: TrainingJob, config: JobConfig) -> dict[str, Any]:
     }
 
 
-def preflight_out(result: Preflight) -> dict[str, Any]:
+def serialize_preflight(result: Preflight) -> dict[str, Any]:
     return {"object": "fine_tuning.preflight", "ok": result.ok} | result.model_dump(mode="json")
 
 
-def event_out(event: TrainingEvent) -> dict[str, Any]:
+def serialize_event(event: TrainingEvent) -> dict[str, Any]:
     return {
         "id": event.public_id,
         "object": "fine_tuning.job.event",
-        "created_at": seconds(event.at),
+        "created_at": to_unix_seconds(event.at),
         "level": event.level,
         "message": event.message,
         "type": event.kind if event.kind in ("message", "metrics") else "message",
@@ -210,39 +212,39 @@ def event_out(event: TrainingEvent) -> dict[str, Any]:
     }
 
 
-def checkpoint_out(row: Checkpoint, job: TrainingJob, numbers: dict[str, float]) -> dict[str, Any]:
-    """A checkpoint as OpenAI spells it; `numbers` are those of its step."""
-    told = {AT_CHECKPOINT.get(name, name): value for name, value in numbers.items()}
+def serialize_checkpoint(row: Checkpoint, job: TrainingJob, numbers: dict[str, float]) -> dict[str, Any]:
+    """Return a checkpoint as OpenAI spells it; `numbers` are those of its step."""
+    metrics = {AT_CHECKPOINT.get(name, name): value for name, value in numbers.items()}
     return {
         "id": row.public_id,
         "object": "fine_tuning.job.checkpoint",
-        "created_at": seconds(row.created_at),
+        "created_at": to_unix_seconds(row.created_at),
         "fine_tuned_model_checkpoint": f"ft:{job.public_id}" + ("" if row.final else f":step-{row.step}"),
         "fine_tuning_job_id": job.public_id,
         "step_number": row.step,
-        "metrics": {"step": float(row.step)} | told,
-        "sentence": sentence_of(job.evaluation or job.dataset),
+        "metrics": {"step": float(row.step)} | metrics,
+        "sentence": format_sentence(job.evaluation or job.dataset),
         "final": row.final,
         "state": row.state,
         "bytes": row.bytes,
     }
 
 
-def keys_out(keys: Iterable[MetricKey]) -> list[dict[str, Any]]:
-    return [key_out(key) for key in keys]
+def serialize_keys(keys: Iterable[MetricKey]) -> list[dict[str, Any]]:
+    return [serialize_key(key) for key in keys]
 
 
-def known_name(key: str) -> Name | None:
-    """What trainers call a number, of a job, an environment or a node; None for a key of which nothing is known."""
+def find_metric_name(key: str) -> Name | None:
+    """Return the trainers' name of a number, of a job, an environment or a node; None for an unknown key."""
     return NAMES.get(key) or NAMES.get(key.rpartition("/")[2])
 
 
-def key_out(key: MetricKey) -> dict[str, Any]:
-    known = known_name(key.name)
+def serialize_key(key: MetricKey) -> dict[str, Any]:
+    metric = find_metric_name(key.name)
     return {
         "name": key.name,
-        "label": known.label if known else key.name,
-        "unit": known.unit if known else "",
+        "label": metric.label if metric else key.name,
+        "unit": metric.unit if metric else "",
         "last_step": key.last_step,
         "last_value": key.last_value,
     }

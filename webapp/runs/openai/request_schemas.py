@@ -16,18 +16,18 @@ from webapp.runs.openai.config_schemas import EvaluationChanges, ReinforcementCh
 Method = Literal["supervised", "reinforcement", "evaluation"]
 
 
-def _auto(value: Any) -> Any:
+def _auto_to_none(value: Any) -> Any:
     return None if value == "auto" else value
 
 
-def _or_auto(number: dict[str, Any]) -> list[Any]:
-    return [BeforeValidator(_auto), WithJsonSchema({"anyOf": [{"const": "auto"}, number, {"type": "null"}]})]
+def _allow_auto(number: dict[str, Any]) -> list[Any]:
+    return [BeforeValidator(_auto_to_none), WithJsonSchema({"anyOf": [{"const": "auto"}, number, {"type": "null"}]})]
 
 
-Epochs = Annotated[Annotated[int, Field(ge=1, le=1_000)] | None, *_or_auto({"type": "integer", "minimum": 1})]
-Batch = Annotated[Annotated[int, Field(ge=1, le=65_536)] | None, *_or_auto({"type": "integer", "minimum": 1})]
+Epochs = Annotated[Annotated[int, Field(ge=1, le=1_000)] | None, *_allow_auto({"type": "integer", "minimum": 1})]
+Batch = Annotated[Annotated[int, Field(ge=1, le=65_536)] | None, *_allow_auto({"type": "integer", "minimum": 1})]
 Multiplier = Annotated[
-    Annotated[FiniteFloat, Field(gt=0, le=1_000_000)] | None, *_or_auto({"type": "number", "exclusiveMinimum": 0})
+    Annotated[FiniteFloat, Field(gt=0, le=1_000_000)] | None, *_allow_auto({"type": "number", "exclusiveMinimum": 0})
 ]
 PresetName = Annotated[
     ShortText,
@@ -69,15 +69,15 @@ class ReinforcementIn(BodyIn):
 
 
 class EvaluationIn(BodyIn):
-    """Nothing is learnt: the model attempts the tasks of `training_file`. `/fine_tuning/jobs/{job}/evaluation` has the
-    results."""
+    """Evaluation without training: the model attempts the tasks of `training_file`.
+    `/fine_tuning/jobs/{job}/evaluation` has the results."""
 
     preset: PresetName = ""
     changes: EvaluationChanges = Field(default_factory=dict)
 
 
 class MethodIn(BodyIn):
-    """`evaluation` is Envarium's own."""
+    """Method of a job. `evaluation` is Envarium's own."""
 
     type: Method
     supervised: SupervisedIn | None = None
@@ -86,13 +86,13 @@ class MethodIn(BodyIn):
 
     @property
     def chosen(self) -> SupervisedIn | ReinforcementIn | EvaluationIn | None:
-        """What the body says of the method that it names."""
+        """Part of the body about the method that it names."""
         return {"supervised": self.supervised, "reinforcement": self.reinforcement}.get(self.type, self.evaluation)
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
-        others = {"supervised": self.supervised, "reinforcement": self.reinforcement, "evaluation": self.evaluation}
-        if any(given is not None for name, given in others.items() if name != self.type):
+    def _require_one_method(self) -> Self:
+        parts = {"supervised": self.supervised, "reinforcement": self.reinforcement, "evaluation": self.evaluation}
+        if any(given is not None for name, given in parts.items() if name != self.type):
             raise ValueError(f"the type is {self.type}: leave the other method out")
         return self
 
@@ -146,14 +146,14 @@ class TrainingJobIn(BodyIn):
     dry_run: Annotated[bool, Field(description="Only say what would happen; nothing is stored.")] = False
 
     @model_validator(mode="after")
-    def _said_once(self) -> Self:
+    def _require_one_place(self) -> Self:
         if self.hyperparameters and self.method and (self.method.type != "supervised" or self.method.supervised):
             raise ValueError("hyperparameters: give them inside method.supervised, and leave them out here")
         return self
 
 
 class ResumeJobIn(BodyIn):
-    """More of what ran out; left out, the limits stay."""
+    """Higher limits; those left out remain."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"hours": 24}]})
 

@@ -1,4 +1,4 @@
-"""Responses of the API of training jobs, in OpenAI's shapes; Envarium's own fields stand in `envarium`."""
+"""Responses of the API of training jobs, in OpenAI's shapes; Envarium's own fields are in `envarium`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ class JobErrorOut(Schema):
 
 
 class EnvariumOut(Schema):
-    """`sentence` has to stand beside every result, `evaluation_sentence` beside those on the dataset that evaluates it.
-    `wish` was asked of a running job and is not obeyed yet.
-    `reason`: why it is paused, or why it waits (in lists only why no worker that is here can take it). `doubt`: what
-    its worker reported and is not
-    true; empty where nothing was found, and once a person has resumed the job in spite of it."""
+    """`sentence` has to be shown beside every result, `evaluation_sentence` beside those on the dataset that evaluates
+    it. `wish` was asked of a running job and is not obeyed yet. `reason`: why it is paused, or why it waits (in
+    lists only why no worker that is here can take it). `doubt`: what its worker reported and is not true; empty if
+    nothing was found, and once a person has resumed the job in spite of it."""
 
     name: str
     preset: str
@@ -116,7 +115,7 @@ MethodOut = Annotated[SupervisedMethodOut | ReinforcementMethodOut | EvaluationM
 
 class TrainingJobOut(Schema):
     """OpenAI's `fine_tuning.job`. `status` may also be `paused`. `training_file` is the dataset that is learnt from.
-    `estimated_finish` is when the last step ends at the pace of the last ones; null where that cannot be known."""
+    `estimated_finish` is when the last step ends at the pace of the last ones; null if that cannot be known."""
 
     id: str
     object: Literal["fine_tuning.job"]
@@ -147,7 +146,7 @@ class RemarkOut(Schema):
 
 
 class PreflightOut(Schema):
-    """The answer to `dry_run`. What is null cannot be known, and its note says why."""
+    """Answer to `dry_run`. Values that cannot be known are null, with the reason in their note."""
 
     object: Literal["fine_tuning.preflight"]
     ok: bool
@@ -223,7 +222,7 @@ class CheckpointFileOut(Schema):
 
 
 class CheckpointFileList(Schema):
-    """The files that make a model of a checkpoint that is `ready`."""
+    """Files that make a model of a checkpoint that is `ready`."""
 
     object: Literal["list"]
     data: list[CheckpointFileOut]
@@ -241,8 +240,8 @@ class KeyOut(Schema):
 
 
 class BucketOut(Schema):
-    """Steps `first` to `last_step`: `points`, of which `gaps` were no numbers; the attempts behind `unverified` of them
-    were not executed again on this site (yet)."""
+    """Steps `first` to `last_step`: `points`, of which `gaps` were not finite numbers; the attempts behind `unverified`
+    of them were not executed again on this site (yet), or came out otherwise."""
 
     first: int
     last_step: int
@@ -264,8 +263,8 @@ class SeriesOut(Schema):
 
 
 class MetricsOut(Schema):
-    """`sentence` has to stand beside every result, `evaluation_sentence` beside those on the dataset it is evaluated
-    on, where that is another one."""
+    """`sentence` has to be shown beside every result, `evaluation_sentence` beside those on the dataset it is evaluated
+    on, if that is another one."""
 
     job: str
     sentence: str
@@ -309,7 +308,7 @@ class RunRolloutList(Schema):
 
 
 class AttemptLogOut(Schema):
-    """One claim of a job by a worker. `log` is the end of what its process printed."""
+    """One claim of a job by a worker. `log` is the end of its process's output."""
 
     attempt: Annotated[int, Field(validation_alias="number")]
     worker: Annotated[str | None, Field(validation_alias="worker.public_id")] = None
@@ -355,7 +354,7 @@ class PresetList(Schema):
 
 
 class ModelOut(Schema):
-    """OpenAI's `model`: what `model` of a job may be."""
+    """OpenAI's `model`: a value that `model` of a job may have."""
 
     id: str
     object: Literal["model"]

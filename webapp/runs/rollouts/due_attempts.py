@@ -2,7 +2,7 @@
 
 A worker reports the attempts of a step as a file. Each line must be an attempt at a row that the job's dataset names,
 all attempts of the step must be there, and each line must agree with itself: the reward that the step learnt from is
-the one that the job's rule makes of the attempt. What does not fit is refused, with its line.
+the one that the job's rule makes of the attempt. Other lines are refused, with their number.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from synthesis.contracts import SOLVED_AT, same_reward
+from synthesis.contracts import SOLVED_AT, is_same_reward
 from training.config import EvaluationJob, Masking, Reinforcement, read_config
 from training.dataset import SideName
-from training.sampler import PlannedReport, reports
-from training.schedule import horizon_at
+from training.sampler import PlannedReport, plan_reports
+from training.schedule import get_horizon
 from webapp.datasets.evidence.row_index import IndexedRow, index_rows
 from webapp.errors import Unusable
 from webapp.runs.models import TrainingJob
@@ -28,22 +28,25 @@ FEWEST = 16
 
 @dataclass(frozen=True)
 class ReportedLine:
-    """One line of a step's file that could be read; `index` counts from 0."""
+    """Line of a step's file that could be read; `index` counts from 0."""
 
     index: int
     told: RolloutSummary
 
 
-def scoring_of(job: TrainingJob) -> Scoring:
-    """How the job makes rewards of attempts. An evaluation scores as the verifier does, without a user's errors."""
+def get_scoring(job: TrainingJob) -> Scoring:
+    """Return how the job makes rewards of attempts. An evaluation scores as the verifier does, without a user's
+    errors."""
     config = read_config(job.config)
     if isinstance(config, Reinforcement):
         return Scoring(rule=config.reward, masking=config.masking)
     return Scoring(rule="score", masking=Masking(meu=True, meu_scope="all"))
 
 
-def require_due(job: TrainingJob, step: int, lines: Sequence[ReportedLine], unreadable: int = 0) -> None:
-    """Compare a step's lines with the attempts that are due. `unreadable` more lines are in the file.
+def require_due_attempts(
+    job: TrainingJob, step: int, lines: Sequence[ReportedLine], unreadable: Sequence[str] = ()
+) -> None:
+    """Compare a step's lines with the attempts that are due. `unreadable`: where and why more lines cannot be read.
 
     Raises Unusable with the line: a row that the dataset does not name, attempts that are missing, or a line that
     contradicts itself.
@@ -60,31 +63,31 @@ def require_due(job: TrainingJob, step: int, lines: Sequence[ReportedLine], unre
 
 @dataclass(frozen=True)
 class DueAttempts(ABC):
-    """What is due in one step of a job."""
+    """Attempts that are due in one step of a job."""
 
     job: TrainingJob
     step: int
 
-    def require(self, lines: Sequence[ReportedLine], unreadable: int) -> None:
-        """Raises Unusable."""
+    def require(self, lines: Sequence[ReportedLine], unreadable: Sequence[str]) -> None:
+        """Raise Unusable unless the lines are the attempts that are due."""
         if self.job.total_steps and not 1 <= self.step <= self.job.total_steps:
             raise Unusable(f"rollouts of step {self.step}: the job has {self.job.total_steps} steps.")
         for line in lines:
             self._require_row(line)
-            self._require_one_voice(line)
-        self._require_number(len(lines) + unreadable)
+            self._require_consistent(line)
+        self._require_number(len(lines) + len(unreadable))
         self._require_places(lines)
         self._require_few_lost(lines, unreadable)
 
     @property
     @abstractmethod
     def rows(self) -> Mapping[str, IndexedRow]:
-        """The rows that attempts may be at, by id."""
+        """Rows that attempts may be at, by id."""
 
     @property
     @abstractmethod
     def source(self) -> str:
-        """Which rows are due, in words."""
+        """Description of the rows that are due."""
 
     @abstractmethod
     def _require_number(self, count: int) -> None:
@@ -92,10 +95,10 @@ class DueAttempts(ABC):
 
     @abstractmethod
     def _require_places(self, lines: Sequence[ReportedLine]) -> None:
-        """Raise Unusable if an attempt is not where it is due."""
+        """Raise Unusable if an attempt is not at its due place."""
 
     @abstractmethod
-    def _require_few_lost(self, lines: Sequence[ReportedLine], unreadable: int) -> None:
+    def _require_few_lost(self, lines: Sequence[ReportedLine], unreadable: Sequence[str]) -> None:
         """Raise Unusable if more attempts were lost than the job's limits allow."""
 
     def _require_row(self, line: ReportedLine) -> None:
@@ -108,18 +111,18 @@ class DueAttempts(ABC):
                 what = f"the row {row.id!a} has the {name} {known[:80]!a}, not {reported[:80]!a}"
                 raise self._refusal(line, what)
 
-    def _require_one_voice(self, line: ReportedLine) -> None:
+    def _require_consistent(self, line: ReportedLine) -> None:
         told = line.told
         if told.masked != told.due_masked:
             due = f"by the job's settings it is masked as {told.due_masked}" if told.due_masked else "it is not masked"
             raise self._refusal(line, f"is masked as {told.masked!a}; for the outcome {told.outcome} {due}")
         if (told.reward is None) != (told.due_reward is None) or (
-            told.reward is not None and told.due_reward is not None and not same_reward(told.reward, told.due_reward)
+            told.reward is not None and told.due_reward is not None and not is_same_reward(told.reward, told.due_reward)
         ):
             raise self._refusal(
                 line,
-                f"the step learnt from {_reward(told.reward)}; for the outcome {told.outcome} the job's rule makes "
-                f"{_reward(told.due_reward)} of what the attempt earned",
+                f"the step learnt from {_format_reward(told.reward)}; for the outcome {told.outcome} the job's rule "
+                f"makes {_format_reward(told.due_reward)} of what the attempt earned",
             )
         if told.impossible:
             raise self._refusal(line, told.impossible)
@@ -133,17 +136,22 @@ class DueAttempts(ABC):
             raise self._refusal(line, f"names {told.tokens:,} tokens of the agent, {told.drawn:,} of which were drawn")
         if told.horizon != self.horizon:
             raise self._refusal(line, f"had {told.horizon} turns; at this step an agent has {self.horizon}")
+        if told.turns > self.horizon:
+            raise self._refusal(line, f"holds {told.turns} turns of the agent; at this step it has {self.horizon}")
 
     @property
     @abstractmethod
     def horizon(self) -> int:
         """Turns that an agent has at this step."""
 
-    def _require_share(self, what: str, count: int, total: int, most: float, setting: str) -> None:
+    def _require_share(
+        self, what: str, count: int, total: int, most: float, setting: str, unreadable: Sequence[str] = ()
+    ) -> None:
         if count > most * total:
+            first = f" The first that cannot be read: {unreadable[0]}" if unreadable else ""
             raise Unusable(
                 f"rollouts of step {self.step}: {count} of {total} attempts {what}, more than the {most:.0%} at which "
-                f"a job pauses ({setting})."
+                f"a job pauses ({setting}).{first}"
             )
 
     def _refusal(self, line: ReportedLine, words: str) -> Unusable:
@@ -166,7 +174,15 @@ class DueStep(DueAttempts):
 
     @property
     def horizon(self) -> int:
-        return horizon_at(self.config.horizon, self.step - 1, max(self.config.steps, self.step))
+        return get_horizon(self.config.horizon, self.step - 1, max(self.config.steps, self.step))
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens that an agent may draw in an attempt. If earlier reasoning is stripped, each turn is drawn behind
+        another history, so that the limit of a whole attempt holds for each turn alone."""
+        decoding = self.config.decoding
+        turns = self.horizon * decoding.turn_tokens
+        return min(turns, decoding.trajectory_tokens) if self.config.thinking == "kept" else turns
 
     def _require_number(self, count: int) -> None:
         sampling, dynamic = self.config.sampling, self.config.dynamic_sampling
@@ -180,16 +196,20 @@ class DueStep(DueAttempts):
             )
 
     def _require_places(self, lines: Sequence[ReportedLine]) -> None:
-        """Attempts at a task lie side by side, numbered from 0; within a draw each task is there once."""
+        """Raise Unusable unless attempts at a task lie side by side, numbered from 0, and each task is there once
+        within a draw."""
         each, drawn = self.config.sampling.rollouts, self.config.sampling.tasks * self.config.sampling.rollouts
         groups: dict[int, str] = {}
         for line in lines:
             if line.told.policy_step > self.step:
                 words = f"names the policy of step {line.told.policy_step}, which is trained after this step"
                 raise self._refusal(line, words)
-            # An endpoint that is evaluated may count none; here the trainer itself drew them.
+            # An evaluated endpoint may report no token counts; here the trainer itself drew the tokens.
             if line.told.outcome == "solved" and not line.told.tokens:
                 raise self._refusal(line, "is told to be solved, without a token of the agent")
+            if line.told.tokens > self.most_tokens:
+                most = f"the job lets it draw {self.most_tokens:,} (decoding)"
+                raise self._refusal(line, f"names {line.told.tokens:,} tokens of the agent; {most}")
             number, ordinal = divmod(line.index, each)
             row = groups.setdefault(number, line.told.row)
             if (line.told.row, line.told.ordinal) != (row, ordinal):
@@ -199,19 +219,19 @@ class DueStep(DueAttempts):
         if twice := next((row for row in first if first.count(row) > 1), None):
             raise Unusable(f"rollouts of step {self.step}: the task {twice!a} is there twice; a step draws it once.")
 
-    def _require_few_lost(self, lines: Sequence[ReportedLine], unreadable: int) -> None:
-        total, limits = len(lines) + unreadable, self.config.limits
-        lost = unreadable + sum(line.told.masked == "infra_error" for line in lines)
+    def _require_few_lost(self, lines: Sequence[ReportedLine], unreadable: Sequence[str]) -> None:
+        total, limits = len(lines) + len(unreadable), self.config.limits
+        lost = len(unreadable) + sum(line.told.masked == "infra_error" for line in lines)
         ended = sum(line.told.outcome == "program_error" for line in lines)
         words = "were lost or cannot be read"
-        self._require_share(words, lost, total, limits.infra_error_share, "limits.infra_error_share")
+        self._require_share(words, lost, total, limits.infra_error_share, "limits.infra_error_share", unreadable)
         words, few = "were ended by programs", max(total, FEWEST)
         self._require_share(words, ended, few, limits.program_error_share, "limits.program_error_share")
 
 
 @dataclass(frozen=True)
 class DueReport(DueAttempts):
-    """A report of an evaluation: its plan says which attempts are in it, and in which order."""
+    """Report of an evaluation: its plan lists its attempts, in their order."""
 
     config: EvaluationJob
 
@@ -232,10 +252,10 @@ class DueReport(DueAttempts):
 
     @cached_property
     def planned(self) -> PlannedReport[str]:
-        found = reports(self.config, list(self.rows))
-        if not 1 <= self.step <= len(found):
-            raise Unusable(f"rollouts of step {self.step}: the evaluation has {len(found)} reports.")
-        return found[self.step - 1]
+        plan = plan_reports(self.config, list(self.rows))
+        if not 1 <= self.step <= len(plan):
+            raise Unusable(f"rollouts of step {self.step}: the evaluation has {len(plan)} reports.")
+        return plan[self.step - 1]
 
     @property
     def horizon(self) -> int:
@@ -255,11 +275,12 @@ class DueReport(DueAttempts):
                 found = f"attempt {line.told.ordinal} at {line.told.row!a}"
                 raise self._refusal(line, f"attempt {ordinal} at {row!a} is due here, not {found}")
 
-    def _require_few_lost(self, lines: Sequence[ReportedLine], unreadable: int) -> None:
-        lost = unreadable + sum(line.told.masked == "infra_error" for line in lines)
+    def _require_few_lost(self, lines: Sequence[ReportedLine], unreadable: Sequence[str]) -> None:
+        lost = len(unreadable) + sum(line.told.masked == "infra_error" for line in lines)
         words, most = "were lost or cannot be read", self.config.limits.infra_error_share
-        self._require_share(words, lost, len(lines) + unreadable, most, "limits.infra_error_share")
+        total = len(lines) + len(unreadable)
+        self._require_share(words, lost, total, most, "limits.infra_error_share", unreadable)
 
 
-def _reward(reward: float | None) -> str:
+def _format_reward(reward: float | None) -> str:
     return "no reward" if reward is None else f"a reward of {reward:.4f}"

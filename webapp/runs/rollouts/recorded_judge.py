@@ -1,4 +1,4 @@
-"""The judge of a training job as its proxy recorded it: what executes an attempt again asks it, and nobody else."""
+"""Judge of a training job as its proxy recorded it: the only judge that a repeated execution of an attempt asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from synthesis.contracts import Message, Tool
 from synthesis.errors import MalformedReply
 from synthesis.llm.chat import Reply
-from synthesis.verifiers.rubric import REPLY_CHARS, question_hash
+from synthesis.verifiers.rubric import REPLY_CHARS, hash_question
 from webapp.runs.models import JudgeReply, TrainingJob
 
 MOST_REPLY = REPLY_CHARS + 1_000
@@ -16,9 +16,9 @@ MOST_REPLY = REPLY_CHARS + 1_000
 
 
 class RecordedJudge:
-    """A `ChatModel` that says what the job's judge said to the same messages when a worker asked it.
+    """`ChatModel` that repeats the replies of the job's judge to the same messages from a worker.
 
-    `missing` is set once it is asked what no worker did.
+    `missing` is set once it is asked a question that no worker asked.
     """
 
     def __init__(self, job: TrainingJob) -> None:
@@ -30,10 +30,10 @@ class RecordedJudge:
         return self._job.judge_model or "judge"
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
-        """Raises MalformedReply: the judge was never asked this."""
-        question = question_hash((message.role, message.content) for message in messages)
-        known = await JudgeReply.objects.filter(job=self._job, question=question).afirst()
-        if known is None:
+        """Return the recorded reply. Raises MalformedReply: the judge was never asked this."""
+        question = hash_question((message.role, message.content) for message in messages)
+        recorded = await JudgeReply.objects.filter(job=self._job, question=question).afirst()
+        if recorded is None:
             self.missing = True
             raise MalformedReply("The judge of the job was asked nothing about this answer.")
-        return Reply(message=Message(role="assistant", content=known.reply), model=known.model)
+        return Reply(message=Message(role="assistant", content=recorded.reply), model=recorded.model)

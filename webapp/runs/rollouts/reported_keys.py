@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from training.config import Supervised, read_config
 from training.dataset import SideName
 from training.metrics import Record, Values
@@ -15,15 +15,17 @@ from webapp.runs.models import TrainingJob
 
 SIDES: tuple[SideName, ...] = ("train", "test")
 HELD_OUT = "evaluation/environment/"
+SHARES = ("success", "masked", "user_fault", "user_unknown", "tool_errors", "program_errors", "flat_groups")
+"""Shares of attempts, calls or groups whose names do not say so."""
 VERIFIER_DIGITS = 16
 """So much of a verifier's hash names it in a key (`training.step_record.VERIFIER_DIGITS`)."""
 
 
-def require_known(job: TrainingJob, records: Sequence[Record]) -> None:
-    """Raises Unusable: a number is of a step that the job does not have, or of an environment, category or verifier
-    that its datasets do not have, or a share that none can be."""
-    most = _most_steps(job)
-    wanted: dict[tuple[str, str], int] = {}
+def require_known_keys(job: TrainingJob, records: Sequence[Record]) -> None:
+    """Raise Unusable for a number of a step that the job does not have, or of an environment, category or verifier that
+    its datasets do not have, or for an impossible share."""
+    most = _get_step_limit(job)
+    seq_by_part: dict[tuple[str, str], int] = {}
     for record in records:
         if isinstance(record, Values):
             if most and record.step > most:
@@ -34,13 +36,13 @@ def require_known(job: TrainingJob, records: Sequence[Record]) -> None:
                         f"records: number {record.seq} tells {key[:80]!a} = {value:g}; a share is 0 to 1. Nothing of "
                         "this batch was taken."
                     )
-                if part := _part_of(clean(key)):
-                    wanted.setdefault(part, record.seq)
-    if not wanted:
+                if part := _parse_part(clean_text(key)):
+                    seq_by_part.setdefault(part, record.seq)
+    if not seq_by_part:
         return
-    known = _parts(job)
-    for (what, name), seq in wanted.items():
-        if name not in known[what]:
+    known_parts = _list_known_parts(job)
+    for (what, name), seq in seq_by_part.items():
+        if name not in known_parts[what]:
             raise Unusable(
                 f"records: number {seq} has a number of the {what} {name[:80]!a}, which no row of the job's datasets "
                 "has."
@@ -49,17 +51,17 @@ def require_known(job: TrainingJob, records: Sequence[Record]) -> None:
 
 def _is_share(key: str) -> bool:
     name = key.rpartition("/")[2]
-    return name == "success" or name.endswith("_share")
+    return name in SHARES or name.endswith("_share") or key.startswith("outcome/")
 
 
-def _most_steps(job: TrainingJob) -> int:
-    """The last step of a job, 0 if it is not known here: a row of SFT may give several samples, which the trainer
-    counts."""
+def _get_step_limit(job: TrainingJob) -> int:
+    """Return the last step of a job, 0 if it is not known here: a row of SFT may give several samples, which the
+    trainer counts."""
     return 0 if isinstance(read_config(job.config), Supervised) else job.total_steps
 
 
-def _part_of(key: str) -> tuple[str, str] | None:
-    """What a number is of, where that is no whole step: its kind and its name."""
+def _parse_part(key: str) -> tuple[str, str] | None:
+    """Return kind and name of the part that a number is of; None for a number of a whole step."""
     if key.startswith(HELD_OUT):
         return "environment", key.removeprefix(HELD_OUT).rpartition("/")[0]
     prefix, _, rest = key.partition("/")
@@ -69,9 +71,9 @@ def _part_of(key: str) -> tuple[str, str] | None:
     return {"environment": ("environment", name), "node": ("category", name)}.get(prefix)
 
 
-def _parts(job: TrainingJob) -> dict[str, set[str]]:
-    """Environments, categories and beginnings of verifiers' hashes of the datasets of a job."""
-    rows = [row for dataset in (job.dataset, job.evaluation) if dataset is not None for row in _rows(dataset)]
+def _list_known_parts(job: TrainingJob) -> dict[str, set[str]]:
+    """Return environments, categories and beginnings of verifiers' hashes of the datasets of a job."""
+    rows = [row for dataset in (job.dataset, job.evaluation) if dataset is not None for row in _iterate_rows(dataset)]
     return {
         "environment": {row.environment for row in rows},
         "category": {row.category for row in rows},
@@ -79,7 +81,7 @@ def _parts(job: TrainingJob) -> dict[str, set[str]]:
     }
 
 
-def _rows(dataset: Dataset) -> Iterator[IndexedRow]:
+def _iterate_rows(dataset: Dataset) -> Iterator[IndexedRow]:
     for side in SIDES:
         if side == "train" or dataset.test_rows:
             yield from index_rows(dataset, side).values()

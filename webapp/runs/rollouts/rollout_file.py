@@ -10,11 +10,11 @@ from django.core.files.storage import default_storage
 
 from synthesis.errors import FormatError, InputError
 from webapp.runs.models import RolloutFile
-from webapp.runs.rollouts.rollout_line import RolloutFileLine, read_line, texts
+from webapp.runs.rollouts.rollout_line import RolloutFileLine, read_line, split_lines
 
 
-def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, RolloutFileLine]]:
-    """Lines at these places with their index, in the file's order.
+def read_file_lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, RolloutFileLine]]:
+    """Yield lines at these places with their index, in the file's order.
 
     Raises InputError (the file is gone, or has no such line) and FormatError (a line cannot be read).
     """
@@ -26,7 +26,7 @@ def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, Rollo
         )
     try:
         with default_storage.open(file.stored, "rb") as stored, gzip.open(stored, "rb") as unpacked:
-            for index, text in enumerate(texts(unpacked, file.step)):
+            for index, text in enumerate(split_lines(unpacked, file.step)):
                 if index in left:
                     left.discard(index)
                     yield index, read_line(text, file.step, index)
@@ -39,6 +39,6 @@ def lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[int, Rollo
     raise InputError(f"The rollouts of step {file.step} have no line {min(left) + 1}.")
 
 
-def line(file: RolloutFile, index: int) -> RolloutFileLine:
-    """One line. Raises as `lines` does."""
-    return next(record for _, record in lines(file, [index]))
+def read_file_line(file: RolloutFile, index: int) -> RolloutFileLine:
+    """Return one line. Raises as `read_file_lines` does."""
+    return next(record for _, record in read_file_lines(file, [index]))

@@ -1,4 +1,4 @@
-"""One line of a step's rollouts, as the trainer wrote it; without Django, for the process that reads a whole upload."""
+"""Line of a step's rollouts, as the trainer wrote it; without Django, for the process that reads a whole upload."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import Field, ValidationError
 
 from synthesis.contracts import SOLVED_AT, Attempt, Frozen, Reward, is_injected
 from synthesis.errors import FormatError, InputError
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.json_reader import read_json
 from training.config import Masking, RewardRule
-from training.rewards import scored
+from training.rewards import score_attempt
 
 LINE_BYTES = 32 * 1024 * 1024
 LINE_MEMORY = 256 * 1024 * 1024
@@ -49,14 +49,14 @@ class RolloutFileLine(Frozen):
 
 
 class Scoring(Frozen):
-    """How the job makes rewards of attempts (`training.rewards.scored`)."""
+    """Rule by which the job makes rewards of attempts (`training.rewards.score_attempt`)."""
 
     rule: RewardRule = "score"
     masking: Masking = Masking()
 
 
 class RolloutSummary(Frozen):
-    """What lists and means need of a line: columns of its row, cleaned and cut, and whether its task was solved.
+    """Summary of a line for lists and means: columns of its row, cleaned and cut, and whether its task was solved.
 
     `due_reward` and `due_masked` are what the job's rule makes of the attempt. `drawn` is the sum of the tokens that
     policies drew, None if the line does not say; `calls` counts results of the agent's calls, `failed_calls` those that
@@ -96,27 +96,28 @@ COMPARED = {"impossible", "category", "solved", "due_reward", "due_masked", "dra
 def summaries(
     file: IO[bytes], step: int, most_lines: int, most_bytes: int, scoring: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """A summary of each line of an uploaded gzip file, or `{"unreadable": where and why}`. `scoring` is a `Scoring`.
+    """Yield a summary of each line of an uploaded gzip file, or `{"unreadable": where and why}`. `scoring` is a
+    `Scoring`.
 
     Raises InputError: too many lines, or no gzip file; FormatError: lines that no attempt has.
     """
     how = Scoring.model_validate(scoring)
     try:
         with gzip.open(file, "rb") as unpacked:
-            for index, text in enumerate(texts(cast(IO[bytes], unpacked), step, most_bytes)):
+            for index, text in enumerate(split_lines(cast(IO[bytes], unpacked), step, most_bytes)):
                 if index >= most_lines:
                     raise InputError(f"A step may have {most_lines:,} attempts.")
                 try:
-                    told = summary(read_line(text, step, index), how).model_dump()
+                    line_summary = summarize_line(read_line(text, step, index), how).model_dump()
                 except FormatError as error:
-                    told = {"unreadable": str(error)}
-                yield told
+                    line_summary = {"unreadable": str(error)}
+                yield line_summary
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"The rollouts of step {step} are no gzip file that can be unpacked: {error}.") from error
 
 
-def texts(unpacked: IO[bytes], step: int, most_bytes: int = FILE_BYTES) -> Iterator[bytes]:
-    """The lines, unread. Raises FormatError where one, or all of them, have too many bytes."""
+def split_lines(unpacked: IO[bytes], step: int, most_bytes: int = FILE_BYTES) -> Iterator[bytes]:
+    """Yield the lines, unread. Raises FormatError if one, or all of them, have too many bytes."""
     size = 0
     while text := unpacked.readline(LINE_BYTES + 1):
         size += len(text)
@@ -126,7 +127,7 @@ def texts(unpacked: IO[bytes], step: int, most_bytes: int = FILE_BYTES) -> Itera
 
 
 def read_line(text: bytes, step: int, index: int) -> RolloutFileLine:
-    """One attempt. Raises FormatError with its line and what is wrong."""
+    """Return one attempt. Raises FormatError with its line and what is wrong."""
     place = f"rollouts of step {step}, line {index + 1}"
     try:
         value = read_json(text, place, most_levels=LINE_LEVELS, most_memory=LINE_MEMORY)
@@ -137,22 +138,22 @@ def read_line(text: bytes, step: int, index: int) -> RolloutFileLine:
         raise FormatError(place, f"is no attempt: {where}: {fault['msg'][:300]}") from error
 
 
-def summary(line: RolloutFileLine, scoring: Scoring) -> RolloutSummary:
+def summarize_line(line: RolloutFileLine, scoring: Scoring) -> RolloutSummary:
     attempt = line.attempt
     earned = attempt.reward
-    due = scored(attempt, scoring.rule, scoring.masking)
+    due = score_attempt(attempt, scoring.rule, scoring.masking)
     results = [step.result for step in attempt.steps if step.result is not None and step.by == "agent"]
     return RolloutSummary(
-        row=clean(line.row)[:200],
-        environment=clean(line.environment)[:200],
-        category=clean(line.category)[:200],
-        verifier=clean(line.verifier)[:64],
-        setting=clean(line.setting)[:16],
+        row=clean_text(line.row)[:200],
+        environment=clean_text(line.environment)[:200],
+        category=clean_text(line.category)[:200],
+        verifier=clean_text(line.verifier)[:64],
+        setting=clean_text(line.setting)[:16],
         ordinal=line.ordinal,
         outcome=attempt.outcome,
         user_error=attempt.user_error,
         user_fault=attempt.user_fault,
-        masked=clean(line.masked)[:40],
+        masked=clean_text(line.masked)[:40],
         reward=line.reward,
         advantage=line.advantage,
         turns=sum(message.role == "assistant" for message in attempt.messages),
@@ -165,11 +166,11 @@ def summary(line: RolloutFileLine, scoring: Scoring) -> RolloutSummary:
         drawn=sum(tokens for _, tokens in line.drawn) if line.drawn else None,
         calls=len(results),
         failed_calls=sum(not result.ok and not is_injected(result) for result in results),
-        impossible=_why_impossible(earned),
+        impossible=_explain_impossible(earned),
     )
 
 
-def _why_impossible(earned: Reward | None) -> str:
+def _explain_impossible(earned: Reward | None) -> str:
     if earned is None:
         return ""
     if not 0 <= earned.reward <= 1:

@@ -1,4 +1,4 @@
-"""Course of one task over a training job: how its attempts went at every step that drew it."""
+"""Course of one task over a training job: results of its attempts at every step that drew it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class CourseRow:
         return self.counted > 1 and self.low == self.high
 
 
-def course(job: TrainingJob, row: str) -> tuple[list[CourseRow], bool]:
-    """The newest steps that drew a row of the dataset, newest first, and whether there are more."""
+def load_course(job: TrainingJob, row: str) -> tuple[list[CourseRow], bool]:
+    """Return the newest steps that drew a row of the dataset, newest first, and whether there are more."""
     counted = Q(reward__isnull=False)
-    found = (
+    step_values = (
         RunRollout.objects.filter(row=row, file__job=job, file__superseded=False)
         .order_by()
         .values("file__step", "setting")
@@ -55,29 +55,29 @@ def course(job: TrainingJob, row: str) -> tuple[list[CourseRow], bool]:
         )
         .order_by("-file__step", "setting")[: MOST_STEPS + 1]
     )
-    rows = [_row(dict(one)) for one in found]
+    rows = [_build_row(dict(one)) for one in step_values]
     return rows[:MOST_STEPS], len(rows) > MOST_STEPS
 
 
-def _row(one: Any) -> CourseRow:
+def _build_row(one: Any) -> CourseRow:
     rewards = [reward for reward in one.pop("rewards") or [] if reward is not None]
     dots = [round(4 + 92 * min(1.0, max(0.0, reward)), 1) for reward in rewards]
-    kept = dots if len(dots) <= DOTS else [dots[place * len(dots) // DOTS] for place in range(DOTS)]
-    return CourseRow(step=one.pop("file__step"), dots=kept, **one)
+    shown_dots = dots if len(dots) <= DOTS else [dots[place * len(dots) // DOTS] for place in range(DOTS)]
+    return CourseRow(step=one.pop("file__step"), dots=shown_dots, **one)
 
 
-def drawn(rows: list[CourseRow]) -> dict[str, Any]:
-    """The course as the page's script draws it: means, and from the least to the greatest reward of a step."""
+def build_drawing(rows: list[CourseRow]) -> dict[str, Any]:
+    """Return the course as the page's script draws it: means, and from the least to the greatest reward of a step."""
     steps: dict[int, list[CourseRow]] = {}
     for row in rows:
         if row.mean is not None:
             steps.setdefault(row.step, []).append(row)
-    told: dict[str, list[Any]] = {"x": [], "y": [], "low": [], "high": []}
+    columns: dict[str, list[Any]] = {"x": [], "y": [], "low": [], "high": []}
     for step in sorted(steps):
         parts = steps[step]
         weight = sum(part.counted for part in parts)
-        told["x"].append(step)
-        told["y"].append(sum((part.mean or 0.0) * part.counted for part in parts) / weight)
-        told["low"].append(min(part.low for part in parts if part.low is not None))
-        told["high"].append(max(part.high for part in parts if part.high is not None))
-    return told | {"first": told["x"], "label": "mean reward", "band": "least to greatest attempt"}
+        columns["x"].append(step)
+        columns["y"].append(sum((part.mean or 0.0) * part.counted for part in parts) / weight)
+        columns["low"].append(min(part.low for part in parts if part.low is not None))
+        columns["high"].append(max(part.high for part in parts if part.high is not None))
+    return columns | {"first": columns["x"], "label": "mean reward", "band": "least to greatest attempt"}

@@ -11,17 +11,17 @@ from typing import Any, Literal
 from synthesis.contracts import AnswerField, CheckRecord
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import (
-    answer_text,
-    compare_spec,
+    build_compare_spec,
+    build_field_checks,
     describe_type,
-    field_checks,
-    form_record,
     read_expected,
     read_form,
     read_written_submission,
+    serialize_answer,
+    serialize_form,
 )
 from synthesis.formats.former_answers import ProposedForm, propose_form
-from synthesis.formats.spoken_facts import fact_checks, read_facts
+from synthesis.formats.spoken_facts import build_fact_checks, read_facts
 from synthesis.runtime.child.answer_values import answer_value, is_equal
 from webapp.scenarios.models import Check, TaskRevision
 
@@ -53,7 +53,7 @@ class FormRow:
 
     @property
     def tolerance(self) -> str:
-        """By how much a value may differ, with its unit."""
+        """The largest difference that is accepted, with its unit."""
         unit = "minutes" if self.field.type == "time" else self.field.unit
         return f"± {self.field.tolerance:g} {unit}".strip() if self.field.tolerance else ""
 
@@ -73,30 +73,30 @@ def read_listed_form(listed: Any, revision: int) -> tuple[AnswerField, ...]:
 
 def read_form_and_expected(revision: TaskRevision) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
     """Return the fields and their expected values. A form of an earlier version of Envarium counts as none."""
-    listed, expected, _ = _read_parts(revision)
+    listed, expected, _ = _load_record_parts(revision)
     return parse_form(listed, expected, f"task {revision.task_id}")
 
 
-def hold_parts(revision: TaskRevision, parts: tuple[Any, ...]) -> None:
-    """Keep what a query for more has read of a revision's record: form, expected values and facts to be said."""
+def cache_record_parts(revision: TaskRevision, parts: tuple[Any, ...]) -> None:
+    """Keep parts of a revision's record that a larger query read: form, expected values and facts to be stated."""
     revision.held_parts = parts  # type: ignore[attr-defined]
 
 
-def hold_parts_of(revisions: Iterable[TaskRevision]) -> None:
-    """The same for many revisions, in one query."""
+def prefetch_record_parts(revisions: Iterable[TaskRevision]) -> None:
+    """Read these parts of the records of many revisions in one query, and keep them on the rows."""
     rows = list(revisions)
-    found = TaskRevision.objects.filter(pk__in={row.pk for row in rows}).values_list("pk", *PARTS)
-    known = {pk: parts for pk, *parts in found}
+    parts_rows = TaskRevision.objects.filter(pk__in={row.pk for row in rows}).values_list("pk", *PARTS)
+    parts_by_revision = {pk: parts for pk, *parts in parts_rows}
     for row in rows:
-        hold_parts(row, tuple(known.get(row.pk, (None, None, None))))
+        cache_record_parts(row, tuple(parts_by_revision.get(row.pk, (None, None, None))))
 
 
-def _read_parts(revision: TaskRevision) -> tuple[Any, Any, Any]:
+def _load_record_parts(revision: TaskRevision) -> tuple[Any, Any, Any]:
     if not hasattr(revision, "held_parts"):  # a revision never changes
-        found = TaskRevision.objects.filter(pk=revision.pk).values_list(*PARTS).first()
-        hold_parts(revision, found or (None, None, None))
-    held: tuple[Any, Any, Any] = revision.held_parts  # type: ignore[attr-defined]
-    return held
+        stored_parts = TaskRevision.objects.filter(pk=revision.pk).values_list(*PARTS).first()
+        cache_record_parts(revision, stored_parts or (None, None, None))
+    held_parts: tuple[Any, Any, Any] = revision.held_parts  # type: ignore[attr-defined]
+    return held_parts
 
 
 def parse_form(listed: Any, expected: Any, place: str) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
@@ -112,12 +112,13 @@ def parse_form(listed: Any, expected: Any, place: str) -> tuple[tuple[AnswerFiel
 
 
 def read_given_answer(revision: TaskRevision, answer: str) -> str:
-    """Return an answer that a person gives as an attempt holds it: of a task with a form the JSON object of its fields.
+    """Return an answer that a person gives in the form that attempts hold: with an answer form, the JSON object of its
+    fields.
 
     Raises InputError that names each field that is wrong.
     """
     form = read_answer_form(revision)
-    return answer_text(read_written_submission(form, answer)) if form else answer
+    return serialize_answer(read_written_submission(form, answer)) if form else answer
 
 
 def list_form_rows(
@@ -126,14 +127,14 @@ def list_form_rows(
     """Return a row for each field; `answer` is the submitted one, empty if nothing was submitted."""
     rows = []
     for field in form:
-        given = answer_value(answer, field.name) if answer else None
+        given_value = answer_value(answer, field.name) if answer else None
         is_compared, is_right = field.name in expected, None
         if answer and is_compared:
-            is_right = is_equal(given, expected[field.name], compare_spec(field))
-        known = show_value(expected[field.name]) if is_compared else ""
-        shown = show_value(given) if answer else ""
-        wanted = describe_type(field.model_copy(update={"unit": ""}))
-        rows.append(FormRow(field, wanted, known, shown, is_right, is_compared))
+            is_right = is_equal(given_value, expected[field.name], build_compare_spec(field))
+        expected_text = format_field_value(expected[field.name]) if is_compared else ""
+        given_text = format_field_value(given_value) if answer else ""
+        type_words = describe_type(field.model_copy(update={"unit": ""}))
+        rows.append(FormRow(field, type_words, expected_text, given_text, is_right, is_compared))
     return rows
 
 
@@ -144,26 +145,26 @@ def list_answer_rows(revision: TaskRevision, answer: str) -> list[FormRow]:
 
 def propose_answer_form(revision: TaskRevision) -> ProposedForm | None:
     """Return the form that could take the place of a superseded revision's checks; None if they name no values."""
-    former, *_ = _read_parts(revision)
+    former, *_ = _load_record_parts(revision)
     rows = revision.checks.order_by("position").values_list("label", "source")
     checks = [CheckRecord(label=label, source=source) for label, source in rows]
     return propose_form(revision.instruction, checks, former)
 
 
-def spell_form_parts(
+def format_form_parts(
     before: tuple[Sequence[AnswerField], Mapping[str, Any]], after: tuple[Sequence[AnswerField], Mapping[str, Any]]
 ) -> list[tuple[str, str, str]]:
     """Return (heading, text before, text after) of two forms and their expected values, as differences show them."""
 
-    def spell(value: Any) -> str:
+    def format_json(value: Any) -> str:
         return json.dumps(value, indent=1, ensure_ascii=False) if value else ""
 
-    sides = [(form_record(form, {}).get("answer_form"), dict(expected)) for form, expected in (before, after)]
+    sides = [(serialize_form(form, {}).get("answer_form"), dict(expected)) for form, expected in (before, after)]
     heads = ("Answer form", "Expected answer")
-    return [(head, spell(sides[0][place]), spell(sides[1][place])) for place, head in enumerate(heads)]
+    return [(head, format_json(sides[0][place]), format_json(sides[1][place])) for place, head in enumerate(heads)]
 
 
-def show_value(value: Any) -> str:
+def format_field_value(value: Any) -> str:
     """Return a value of a field as text; empty if there is none."""
     if value is None:
         return ""
@@ -171,27 +172,27 @@ def show_value(value: Any) -> str:
     return text[:SHOWN_CHARS]
 
 
-def find_made_checks(revision: TaskRevision) -> dict[str, CheckOrigin]:
-    """Return the sources of the checks of a revision that nobody wrote, and what each was made from."""
-    listed, expected, facts = _read_parts(revision)
+def find_generated_checks(revision: TaskRevision) -> dict[str, CheckOrigin]:
+    """Return the sources of a revision's generated checks, and what each was generated from."""
+    listed, expected, facts = _load_record_parts(revision)
     place = f"task {revision.task_id}"
-    made: dict[str, CheckOrigin] = {
-        check.source: "form" for check in field_checks(*parse_form(listed, expected, place))
+    origin_by_source: dict[str, CheckOrigin] = {
+        check.source: "form" for check in build_field_checks(*parse_form(listed, expected, place))
     }
     try:
-        found = read_facts({"contains": facts}, place)
+        read_back_facts = read_facts({"contains": facts}, place)
     except FormatError:
-        found = ()
-    return made | {check.source: "contains" for check in fact_checks(found)}
+        read_back_facts = ()
+    return origin_by_source | {check.source: "contains" for check in build_fact_checks(read_back_facts)}
 
 
-def tell_origins(revision: TaskRevision, checks: Sequence[Check]) -> None:
-    """Give each check what it was made from (`origin`, in words), empty if somebody wrote it."""
-    made = find_made_checks(revision)
+def attach_check_origins(revision: TaskRevision, checks: Sequence[Check]) -> None:
+    """Set on each check what it was generated from (`origin`, in words); empty if a person wrote it."""
+    origin_by_source = find_generated_checks(revision)
     at: dict[int, CheckOrigin] = {}
-    if made:
-        rows = revision.checks.filter(source__in=made, position__in=[check.position for check in checks])
-        at = {position: made[source] for position, source in rows.values_list("position", "source")}
+    if origin_by_source:
+        rows = revision.checks.filter(source__in=origin_by_source, position__in=[check.position for check in checks])
+        at = {position: origin_by_source[source] for position, source in rows.values_list("position", "source")}
     for check in checks:
         origin = at.get(check.position)
         check.origin = ORIGINS[origin] if origin else ()  # type: ignore[attr-defined]

@@ -9,18 +9,18 @@ from django.http import QueryDict
 
 from synthesis.contracts import AnswerField
 from synthesis.errors import InputError
-from synthesis.formats.answer_form import answer_schema, answer_text, describe_type, read_submission
+from synthesis.formats.answer_form import build_answer_schema, describe_type, read_submission, serialize_answer
 from webapp.scenarios.playground import argument_form
 
 
 def list_answer_inputs(form: Sequence[AnswerField]) -> list[argument_form.Field]:
     """Return an empty input for each field, in the form's order."""
-    made = {item.name: item for item in argument_form.fields_of(answer_schema(form))}
+    input_by_name = {item.name: item for item in argument_form.build_fields(build_answer_schema(form))}
     for field in form:
-        item = made[field.name]
+        item = input_by_name[field.name]
         item.kind_words, item.description = describe_type(field), field.description
         item.input_type = field.type if field.type in ("date", "time") else "text"
-    return [made[field.name] for field in form]
+    return [input_by_name[field.name] for field in form]
 
 
 def read_answer(form: Sequence[AnswerField], posted: QueryDict) -> tuple[list[argument_form.Field], str]:
@@ -29,18 +29,18 @@ def read_answer(form: Sequence[AnswerField], posted: QueryDict) -> tuple[list[ar
     An input that is wrong has an `error`; the answer is empty then.
     """
     inputs = list_answer_inputs(form)
-    given = argument_form.read(inputs, posted)
+    typed_values = argument_form.read_arguments(inputs, posted)
     for field, item in zip(form, inputs, strict=True):
         if not item.value.strip():
-            given.pop(field.name, None)
+            typed_values.pop(field.name, None)
             item.error = "This field is needed." if field.required else ""
         elif item.error and item.kind == "number":
             item.error = "Write a number, such as 5.9."
         elif not item.error:
-            item.error = _find_error(field, given)
+            item.error = _find_error(field, typed_values)
     if any(item.error for item in inputs):
         return inputs, ""
-    return inputs, answer_text(read_submission(form, given))
+    return inputs, serialize_answer(read_submission(form, typed_values))
 
 
 def _find_error(field: AnswerField, given: Mapping[str, Any]) -> str:

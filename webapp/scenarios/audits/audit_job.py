@@ -1,4 +1,4 @@
-"""Many audits at once: the database in this thread, the sandbox in a few others, one row a task as it is done."""
+"""Audits of many tasks: the database in this thread, the sandbox in a few others, one row per task as it finishes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,21 @@ from typing import Any
 
 from synthesis.contracts import Program
 from synthesis.errors import EnvariumError, InfrastructureError, InputError, SandboxUnavailable
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.audit_report import TaskAudit, untried
+from synthesis.verifiers.audit_report import TaskAudit, build_untried_audit
 from synthesis.verifiers.call_sequences import AT_ONCE
 from webapp.environments.models import Version
-from webapp.environments.services import program_of
-from webapp.scenarios.audits.services import Case, NamedJudge, cases, compute, known, store, subject_of
+from webapp.environments.services import build_program
+from webapp.scenarios.audits.services import (
+    Case,
+    NamedJudge,
+    build_audit_subject,
+    compute_audit,
+    find_stored_audit,
+    list_audit_cases,
+    store_audit,
+)
 from webapp.scenarios.models import AUDIT_RESULTS
 
 CHUNK = 200
@@ -28,13 +36,13 @@ Progress = Callable[[int, int, str], None]
 
 
 class AuditStopped(EnvariumError):
-    """The run was asked to end; raised inside its threads only."""
+    """A request to end the run; raised inside its threads only."""
 
 
 @dataclass
 class AuditRun:
-    """What became of the tasks: `audited` anew, `cached`, `failed` with the reason, `skipped` as they are superseded;
-    `states` counts the first two."""
+    """Progress of a run: tasks `audited` anew, `cached`, `failed` with the reason, and `skipped` because they are
+    superseded; `states` counts the results of the first two."""
 
     sandbox: Sandbox
     total: int
@@ -54,7 +62,7 @@ class AuditRun:
         counts = {"audited": self.audited, "cached": self.cached, "skipped": self.skipped}
         return {**counts, **states, "failed": self.failed}
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         done = self.audited + self.cached + self.skipped + len(self.failed)
         self.progress(min(done, self.total), self.total, f"{self.states['red']} red so far")
 
@@ -71,30 +79,30 @@ def audit_tasks(
     judge: NamedJudge | None = None,
     fresh: bool = False,
 ) -> dict[str, Any]:
-    """Audit the current revisions of these tasks. `progress` may raise to stop; what is stored by then stays.
+    """Audit the current revisions of these tasks. `progress` may raise to stop; audits stored by then remain.
 
-    An audit that is known is not computed again, unless `fresh`. Superseded tasks are skipped. A task whose audit an
-    infrastructure failure ended keeps what it had and is listed under `failed`. Raises SandboxUnavailable, and
+    A known audit is not computed again, unless `fresh`. Superseded tasks are skipped. A task whose audit ended with an
+    infrastructure failure keeps its earlier audit and is listed under `failed`. Raises SandboxUnavailable, and
     InfrastructureError if not one task could be audited.
     """
     run = AuditRun(sandbox, len(task_ids), progress, at_once=AT_ONCE if len(task_ids) == 1 else 1)
     threads = ThreadPoolExecutor(1 if len(task_ids) == 1 else AT_ONCE)
     try:
-        for case in _every(task_ids, judge):
-            run.tell()
+        for case in _iterate_cases(task_ids, judge):
+            run.report_progress()
             if case.revision.superseded:
                 run.skipped += 1
                 continue
-            audit = None if fresh else known(case)
+            audit = None if fresh else find_stored_audit(case)
             if audit is not None:
                 run.cached += 1
                 run.states[audit.state] += 1
                 continue
-            _begin(run, threads, case)
+            _submit_case(run, threads, case)
             while len(run.pending) >= AHEAD:
-                _settle(run)
+                _store_finished_audits(run)
         while run.pending:
-            _settle(run)
+            _store_finished_audits(run)
     finally:
         run.stop.set()
         threads.shutdown(wait=True, cancel_futures=True)
@@ -104,34 +112,34 @@ def audit_tasks(
     return run.report()
 
 
-def _every(task_ids: Sequence[int], judge: NamedJudge | None) -> Iterator[Case]:
+def _iterate_cases(task_ids: Sequence[int], judge: NamedJudge | None) -> Iterator[Case]:
     for start in range(0, len(task_ids), CHUNK):
-        yield from cases(task_ids[start : start + CHUNK], judge)
+        yield from list_audit_cases(task_ids[start : start + CHUNK], judge)
 
 
-def _begin(run: AuditRun, threads: ThreadPoolExecutor, case: Case) -> None:
+def _submit_case(run: AuditRun, threads: ThreadPoolExecutor, case: Case) -> None:
     try:
-        subject = subject_of(case, _program(run, case))
+        subject = build_audit_subject(case, _load_program(run, case))
     except InputError as error:
-        _keep(run, case, untried("start_fails", str(error)))
+        _record_audit(run, case, build_untried_audit("start_fails", str(error)))
         return
-    run.pending[threads.submit(compute, run.sandbox, case, subject, run.check_stop, run.at_once)] = case
+    run.pending[threads.submit(compute_audit, run.sandbox, case, subject, run.check_stop, run.at_once)] = case
 
 
-def _program(run: AuditRun, case: Case) -> Program:
+def _load_program(run: AuditRun, case: Case) -> Program:
     version = case.revision.scenario.version_id
     if version not in run.programs:
         if len(run.programs) >= CHUNK:
             run.programs.clear()
-        run.programs[version] = program_of(Version.objects.get(pk=version))
+        run.programs[version] = build_program(Version.objects.get(pk=version))
     return run.programs[version]
 
 
-def _settle(run: AuditRun) -> None:
-    """Store what is done; look at the flag to stop at least twice a second."""
-    done, _ = wait(run.pending, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
-    run.tell()
-    for future in done:
+def _store_finished_audits(run: AuditRun) -> None:
+    """Store finished audits; check the flag to stop at least twice a second."""
+    finished, _ = wait(run.pending, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
+    run.report_progress()
+    for future in finished:
         case = run.pending.pop(future)
         try:
             audit = future.result()
@@ -139,12 +147,12 @@ def _settle(run: AuditRun) -> None:
             raise
         except InfrastructureError as error:
             reason = f"not audited, nothing was stored: {error}"
-            run.failed.append({"place": clean(case.task.key), "reason": clean(reason)[:1_000]})
+            run.failed.append({"place": clean_text(case.task.key), "reason": clean_text(reason)[:1_000]})
             continue
-        _keep(run, case, audit)
+        _record_audit(run, case, audit)
 
 
-def _keep(run: AuditRun, case: Case, audit: TaskAudit) -> None:
-    store(case, audit)
+def _record_audit(run: AuditRun, case: Case, audit: TaskAudit) -> None:
+    store_audit(case, audit)
     run.audited += 1
     run.states[audit.state] += 1

@@ -1,4 +1,4 @@
-"""Preview of auditing many tasks: how many there are, how their audits stand, and the first of them."""
+"""Preview of auditing many tasks: their number, the states of their audits, and the first of them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ORDER = (AuditState.RED, AuditState.INCOMPLETE, AuditState.UNPROVEN, AuditState.
 
 @dataclass(frozen=True)
 class AuditPreview:
-    """`by_state`: (state, tasks) where they were counted; `empty` tasks have no revision, `superseded` ones checks
-    that cannot be run any more: both are left out."""
+    """Counts and first rows of a selection. `by_state`: (state, tasks), if they were counted; `empty` tasks have no
+    revision, `superseded` ones have checks that can no longer run: both are left out."""
 
     count: RowCount
     by_state: tuple[tuple[str, int], ...]
@@ -27,9 +27,9 @@ class AuditPreview:
     rows: tuple[Task, ...]
 
 
-def audit_preview(wanted: dict[str, Any]) -> AuditPreview:
-    """Look at the tasks that a `TaskFilters`' values leave."""
-    rows = queries.tasks(wanted)
+def build_audit_preview(wanted: dict[str, Any]) -> AuditPreview:
+    """Return a preview of the tasks that a `TaskFilters`' values select."""
+    rows = queries.filter_tasks(wanted)
     count = count_rows(rows)
     by_state: dict[str, int] = {}
     empty = superseded = 0

@@ -1,23 +1,24 @@
-"""Further revisions of a task that differ from the current one in their verifier alone, and are audited anew."""
+"""Further revisions of a task that differ from the current one only in their verifier, and are audited anew."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from synthesis.formats.records import TaskRecord
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.environments.totals import lock_environment
 from webapp.errors import ChangedMeanwhile
 from webapp.scenarios.audits.services import start_task_audit
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import as_reference, reference_of, save_reference
+from webapp.scenarios.references import find_reference, save_reference, to_reference
 from webapp.scenarios.services import Start, save_task
 
 
-def lock_current(task: Task, seen: int | None = None) -> TaskRevision | None:
-    """Return the current revision, with the environment locked: of two people the second sees what the first did.
+def lock_current_revision(task: Task, seen: int | None = None) -> TaskRevision | None:
+    """Lock the environment and return the task's current revision, so that the second of two people sees the first
+    one's change.
 
-    `seen` is the number of the revision that a person looked at. Raises ChangedMeanwhile: it is another one now.
+    `seen` is the number of the revision that the person saw. Raises ChangedMeanwhile if it is no longer current.
     """
     lock_environment(task.environment_id)
     current = TaskRevision.objects.filter(task=task, pk=Task.objects.values("current").get(pk=task.pk)["current"])
@@ -28,16 +29,16 @@ def lock_current(task: Task, seen: int | None = None) -> TaskRevision | None:
     return row
 
 
-def save_further(
+def save_further_revision(
     user: Any, revision: TaskRevision, record: TaskRecord, start: Start, action: str, *, audited: bool, **detail: Any
 ) -> TaskRevision:
-    """Save the record as a further revision, current from now on, with the reference of the one before it.
+    """Save the record as a further revision, which becomes current, with the reference of the one before it.
 
-    Its audit is queued. Without `audited` it is one of many that were made at once, which nobody looked at one by one:
-    it is no human work, and not current if there is some; the caller queues the audits.
+    Its audit is queued. Without `audited` it is one of many that were made at once and not checked one by one: it does
+    not count as human work, and does not become current if there is human work; the caller queues the audits.
     """
     task = revision.task
-    reference = reference_of(revision)
+    reference = find_reference(revision)
     saved = save_task(
         record,
         revision.scenario.version,
@@ -47,12 +48,14 @@ def save_further(
         asked=audited,
         chosen_by=user if audited else None,
     )
-    made = saved.revision
-    if made.pk != revision.pk:
-        TaskRevision.objects.filter(pk=made.pk).update(origin_hash=revision.origin_hash or revision.content_hash)
+    new_revision = saved.revision
+    if new_revision.pk != revision.pk:
+        TaskRevision.objects.filter(pk=new_revision.pk).update(
+            origin_hash=revision.origin_hash or revision.content_hash
+        )
     if reference is not None:
-        save_reference(made, as_reference(reference), reference.source)
-    audit(user, action, task, revision=made.number, before=revision.number, **detail)
+        save_reference(new_revision, to_reference(reference), reference.source)
+    write_audit_entry(user, action, task, revision=new_revision.number, before=revision.number, **detail)
     if audited:
         start_task_audit(user, saved.row)
-    return made
+    return new_revision

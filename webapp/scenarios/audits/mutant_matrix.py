@@ -1,4 +1,4 @@
-"""Which check of an audit notices the mutants of which call: the audit's table, and a line beside each check."""
+"""Table of an audit: which check notices the mutants of which call, and a line next to each check."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEAT_SIGNS = "·◔◑◕●"
 
 @dataclass(frozen=True)
 class HeatCell:
-    """How many of the mutants of one place a check noticed, as a number, a sign and a shade (0 to 4)."""
+    """Number of the mutants of one place that a check noticed, as a number, a sign and a shade (0 to 4)."""
 
     count: int
     tried: int
@@ -53,7 +53,7 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class MutantPlace:
-    """A call of the reference, its answer or another place at which mutants were made (`tried` of them)."""
+    """A call of the reference, its answer or another place at which `tried` mutants were made."""
 
     name: str
     head: str
@@ -61,13 +61,14 @@ class MutantPlace:
 
     @property
     def words(self) -> str:
-        """Its name without the number of the call, which is its head."""
+        """The name without the number of the call, which is in `head`."""
         return self.name.removeprefix(f"{self.head} ")
 
 
 @dataclass(frozen=True)
 class MutantCounts:
-    """The places of an audit's mutants, in order; by check and place how many the check noticed, by check alone."""
+    """The places of an audit's mutants, in order; noticed mutants by check and place, and those that only one check
+    noticed."""
 
     places: list[MutantPlace]
     noticed: Mapping[tuple[int, str], int]
@@ -77,8 +78,9 @@ class MutantCounts:
         return [HeatCell(self.noticed.get((check, one.name), 0), one.tried, one.head) for one in places]
 
 
-def mutant_counts(row: Audit) -> MutantCounts:
-    """Of an audit whose probes are loaded: the mutants that are wrong, by where they were made and who noticed."""
+def count_mutants(row: Audit) -> MutantCounts:
+    """Count an audit's wrong mutants by place and by the checks that noticed them. The audit's probes must be
+    loaded."""
     tried: Counter[str] = Counter()
     noticed: Counter[tuple[int, str]] = Counter()
     alone: Counter[int] = Counter()
@@ -98,7 +100,7 @@ def mutant_counts(row: Audit) -> MutantCounts:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """One check: what it says at the start and on the reference, and how many mutants of each place it noticed."""
+    """One check: its result at the start and on the reference, and how many mutants of each place it noticed."""
 
     number: int
     label: str
@@ -111,6 +113,8 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class Matrix:
+    """Mutants noticed by check and place, cut to the size that a page shows."""
+
     columns: list[tuple[str, int]]
     """(name, mutants tried) of each call of the reference that was altered, then of the answer."""
     rows: list[MatrixRow]
@@ -118,12 +122,14 @@ class Matrix:
     more_columns: int
 
 
-def matrix(row: Audit, labels: Sequence[str], flags: Mapping[int, Sequence[str]]) -> Matrix:
-    """Which check notices the mutants of which call, and which of them it alone notices. `flags` are the words for
-    what the audit found wrong with a check."""
-    counts = mutant_counts(row)
+def build_matrix(row: Audit, labels: Sequence[str], flags: Mapping[int, Sequence[str]]) -> Matrix:
+    """Build the table of which check notices the mutants of which call, and which of them no other check notices.
+
+    `flags` are descriptions of what the audit found wrong with each check.
+    """
+    counts = count_mutants(row)
     places = counts.places[:MATRIX_COLUMNS]
-    start, solved = (_passed(row.probes.get(name)) for name in ("nothing", "reference"))
+    start, solved = (_list_passed_checks(row.probes.get(name)) for name in ("nothing", "reference"))
     rows = [
         MatrixRow(
             number=index + 1,
@@ -140,26 +146,29 @@ def matrix(row: Audit, labels: Sequence[str], flags: Mapping[int, Sequence[str]]
     return Matrix(columns, rows, max(0, len(labels) - MATRIX_ROWS), len(counts.places) - len(places))
 
 
-def _passed(probe: Any) -> list[bool]:
+def _list_passed_checks(probe: Any) -> list[bool]:
     return list(probe.get("passed", ())) if isinstance(probe, dict) else []
 
 
 @dataclass(frozen=True)
 class MutantLine:
-    """What one check notices, place by place."""
+    """Mutants that one check notices, place by place."""
 
     cells: list[HeatCell]
 
     @property
     def words(self) -> str:
-        seen = [f"{cell.head}: {cell.count} of {cell.tried}" for cell in self.cells if cell.count]
-        return f"notices {', '.join(seen)}" if seen else "notices none"
+        noticed = [f"{cell.head}: {cell.count} of {cell.tried}" for cell in self.cells if cell.count]
+        return f"notices {', '.join(noticed)}" if noticed else "notices none"
 
 
-def tell_mutants(checks: Sequence[Check], row: Audit | None) -> list[MutantPlace]:
-    """Give each check which mutants of an audit it notices (`mutants`), whose probes are loaded; the places that these
-    lines are of, none where there were no mutants."""
-    counts = mutant_counts(row) if row is not None else MutantCounts([], {}, {})
+def attach_noticed_mutants(checks: Sequence[Check], row: Audit | None) -> list[MutantPlace]:
+    """Set `mutants` on each check: those of the audit that it notices. Return the places of these lines, empty without
+    mutants.
+
+    The audit's probes must be loaded.
+    """
+    counts = count_mutants(row) if row is not None else MutantCounts([], {}, {})
     places, rest = counts.places, []
     if len(places) > LINE_COLUMNS:
         places, rest = places[: LINE_COLUMNS - 1], places[LINE_COLUMNS - 1 :]

@@ -1,4 +1,4 @@
-"""What the pages say of an audit: a verdict in words, the probes, and which check distinguishes what."""
+"""Page contents of an audit: the verdict in words, the probes, and what each check distinguishes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from django.db.models import Exists, OuterRef, QuerySet
 
 from synthesis.contracts import OutsideChange
-from synthesis.verifiers.audit_report import GAPS, NOTES, full
-from synthesis.verifiers.frame_words import difference_sentence, outside_sentence
-from synthesis.verifiers.mutants import around_difference
-from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
-from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, is_stale, open_audit
+from synthesis.verifiers.audit_report import GAPS, NOTES, is_full_reward
+from synthesis.verifiers.frame_words import format_differences, format_outside_changes
+from synthesis.verifiers.mutants import cut_around_difference
+from webapp.scenarios.audits.mutant_matrix import ANSWERS, build_matrix
+from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, find_open_audit, is_stale
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
-from webapp.scenarios.references import reference_of
+from webapp.scenarios.references import find_reference
 from webapp.scenarios.verifiers import name_verdict, read_criteria
 from webapp.templatetags.show import counted
 
@@ -89,7 +89,8 @@ OWN = {
 
 @dataclass(frozen=True)
 class ProbeRow:
-    """One probe. `tone` is `good` where the verifier was right, `bad` where wrong, empty where nothing follows."""
+    """One probe. `tone` is `good` if the verifier was right, `bad` if it was wrong, empty if the probe decides
+    nothing."""
 
     name: str
     reward: float | None
@@ -113,12 +114,13 @@ class ProbeRow:
     family: str = "own"
 
 
-def newest_audit(revision: TaskRevision) -> QuerySet[Audit]:
+def revision_audits(revision: TaskRevision) -> QuerySet[Audit]:
     return revision.audits.order_by("-id")
 
 
 def current_audits(wanted: dict[str, Any]) -> QuerySet[Audit]:
-    """The audits that stand on tasks, without their probes: by task, environment, source, state and kind of fault."""
+    """Return the current audits of tasks without their probes: by task, environment, source, state and kind of
+    fault."""
     tasks = Task.objects.filter(audit=OuterRef("pk"))
     lookups = {"task": "pk", "environment": "environment", "source": "source", "state": "audit_state"}
     for name, lookup in lookups.items():
@@ -131,30 +133,32 @@ def current_audits(wanted: dict[str, Any]) -> QuerySet[Audit]:
 
 
 def whole_audits() -> QuerySet[Audit]:
-    """Audits with everything an object of the API shows."""
+    """Return audits with everything that the API shows of them."""
     return Audit.objects.select_related("revision").defer("revision__record").prefetch_related("faults")
 
 
-def audit_context(
+def build_audit_context(
     task: Task, revision: TaskRevision, *, start: int = 0, whole: bool = False, only: str = ""
 ) -> dict[str, Any]:
-    """What the audit part of a task's page shows; `whole` for the page that shows the audit alone, of whose probes
-    `only` chooses a family, or the `WRONG` ones."""
+    """Build the context of the audit part of a task's page.
+
+    With `whole` it is the page of the audit alone; `only` selects a family of its probes, or the `WRONG` ones.
+    """
     if revision.scenario_id == task.scenario_id:
         revision.scenario = task.scenario
-    row = newest_audit(revision).first()
-    context: dict[str, Any] = {"audit": row, "audit_job": open_audit(task), "audit_whole": whole}
+    row = revision_audits(revision).first()
+    context: dict[str, Any] = {"audit": row, "audit_job": find_open_audit(task), "audit_whole": whole}
     context |= {"audit_remedy": SUPERSEDED_REMEDY, "audit_older": revision.pk != task.current_id}
     context["audit_possible"] = not revision.superseded and not context["audit_older"]
     if row is None:
-        missing = reference_of(revision) is None
+        missing = find_reference(revision) is None
         return context | {"audit_no_reference": missing, "audit_before": task.audit_id is not None}
     faults = list(row.faults.all())
-    probes = probe_rows(row)
+    probes = build_probe_rows(row)
     most = PROBES_A_PAGE if whole else PROBES_ON_TASK
     chosen = [probe for probe in probes if only in ("", probe.family) or (only == WRONG and probe.tone == "bad")]
-    shown = chosen[start : start + most]
-    labels = labels_of(revision)
+    shown_probes = chosen[start : start + most]
+    labels = list_check_labels(revision)
     most_faults = None if whole else FAULTS_ON_TASK
     return context | {
         "audit_stale": is_stale(row, revision),
@@ -162,27 +166,27 @@ def audit_context(
         "audit_gaps": [fault for fault in faults if fault.kind in GAPS][:most_faults],
         "audit_notes": [fault for fault in faults if fault.kind in NOTES][:most_faults],
         "audit_faults_total": len(faults),
-        "audit_probes": shown,
+        "audit_probes": shown_probes,
         "audit_probes_total": len(probes),
-        "audit_choices": choices(probes) if whole else [],
+        "audit_choices": list_probe_choices(probes) if whole else [],
         "audit_only": only,
         "audit_next": start + most if start + most < len(chosen) else None,
         "audit_later": start > 0,
-        "audit_matrix": matrix(row, labels, flags_of(faults)) if labels else None,
-        "audit_words": words(row, faults),
+        "audit_matrix": build_matrix(row, labels, group_fault_words(faults)) if labels else None,
+        "audit_words": describe_verdict(row, faults),
         "audit_tone": {"green": "good", "red": "bad"}.get(row.state, "warn"),
         "audit_unit": name_verdict(revision.verifier_kind),
     }
 
 
-def labels_of(revision: TaskRevision) -> list[str]:
+def list_check_labels(revision: TaskRevision) -> list[str]:
     if revision.verifier_kind == "rubric":
         return [criterion.text for criterion in read_criteria(revision.criteria)]
     return list(revision.checks.order_by("position").values_list("label", flat=True))
 
 
-def flags_of(faults: Sequence[AuditFault]) -> dict[int, list[str]]:
-    """By check, the words for what was found of it."""
+def group_fault_words(faults: Sequence[AuditFault]) -> dict[int, list[str]]:
+    """Group the descriptions of faults by check."""
     flags: dict[int, list[str]] = {}
     for fault in faults:
         if fault.check_index is not None:
@@ -190,27 +194,28 @@ def flags_of(faults: Sequence[AuditFault]) -> dict[int, list[str]]:
     return flags
 
 
-def words(row: Audit, faults: Sequence[AuditFault]) -> str:
-    """The verdict in one or two sentences."""
+def describe_verdict(row: Audit, faults: Sequence[AuditFault]) -> str:
+    """Describe the verdict in one or two sentences."""
     if row.state == "green":
-        return f"The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row, and {_tried(row)}."
+        variants = _describe_tried_variants(row)
+        return f"The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row, and {variants}."
     if row.state == "incomplete":
         return f"Not decided. {row.why}"
     if row.state == "unproven":
         return f"Nobody has shown that the task can be solved. {row.why}"
     kinds = list(dict.fromkeys(fault.kind for fault in faults if fault.kind not in NOTES | GAPS))
-    named = [FAULTS.get(kind, kind) for kind in kinds]
-    if not named:  # an audit whose faults are not kept
+    sentences = [FAULTS.get(kind, kind) for kind in kinds]
+    if not sentences:  # an audit whose faults are not stored
         return "The verifier does not hold. Audit the task again to see why."
-    named = [named[0], *(f"{name[0].lower()}{name[1:]}" for name in named[1:])]
-    return f"The verifier does not hold. {'; '.join(named)}."
+    sentences = [sentences[0], *(f"{name[0].lower()}{name[1:]}" for name in sentences[1:])]
+    return f"The verifier does not hold. {'; '.join(sentences)}."
 
 
-def _tried(row: Audit) -> str:
-    """How many variants were tried: wrong ones, and right answers spelled otherwise."""
+def _describe_tried_variants(row: Audit) -> str:
+    """Describe how many variants were tried: wrong ones, and right answers in another spelling."""
     mutants = row.probes.get("mutants", ())
-    known = [mutant for mutant in mutants if not mutant.get("equivalent")]
-    right = [mutant["kind"] for mutant in known if mutant.get("expects") == "full"]
+    counted_mutants = [mutant for mutant in mutants if not mutant.get("equivalent")]
+    right = [mutant["kind"] for mutant in counted_mutants if mutant.get("expects") == "full"]
     detours = right.count("detour_made")
     spelled = len(right) - detours
     wrong = row.mutants or 0
@@ -221,45 +226,45 @@ def _tried(row: Audit) -> str:
         if wrong
         else "there was no mutant to try"
     )
-    told = [tried]
-    told += [f"the right answer earns 1 in {counted(spelled, 'other spelling')}"] if spelled else []
-    told += [f"the right end earns 1 by {counted(detours, 'detour')}"] if detours else []
-    return "; ".join(told)
+    phrases = [tried]
+    phrases += [f"the right answer earns 1 in {counted(spelled, 'other spelling')}"] if spelled else []
+    phrases += [f"the right end earns 1 by {counted(detours, 'detour')}"] if detours else []
+    return "; ".join(phrases)
 
 
-def choices(probes: Sequence[ProbeRow]) -> list[tuple[str, str, int]]:
-    """(value, words, probes) of each choice that there are probes for, the wrong ones first, which may be none."""
+def list_probe_choices(probes: Sequence[ProbeRow]) -> list[tuple[str, str, int]]:
+    """Return (value, words, probes) of each choice that has probes; the wrong ones come first, and may be none."""
     counts = Counter(probe.family for probe in probes)
     wrong = sum(probe.tone == "bad" for probe in probes)
     families = [(name, text, counts[name]) for name, text in PROBE_FAMILIES.items() if counts[name]]
     return [(WRONG, "judged wrongly", wrong), *families]
 
 
-def probe_rows(row: Audit) -> list[ProbeRow]:
-    """The verifier's own probes, then the mutants in their order, those that it took for right first."""
-    own_rows = [_own(name, row.probes[name]) for name in OWN if isinstance(row.probes.get(name), dict)]
+def build_probe_rows(row: Audit) -> list[ProbeRow]:
+    """Return the verifier's own probes, then the mutants in their order, those that were judged wrongly first."""
+    own_rows = [_build_own_row(name, row.probes[name]) for name in OWN if isinstance(row.probes.get(name), dict)]
     is_golden = row.revision.verifier_kind == "golden"
-    mutants = [_mutant(mutant, is_golden=is_golden) for mutant in row.probes.get("mutants", ())]
+    mutants = [_build_mutant_row(mutant, is_golden=is_golden) for mutant in row.probes.get("mutants", ())]
     return own_rows + sorted(mutants, key=lambda probe: probe.tone != "bad")
 
 
-def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
+def _build_own_row(name: str, probe: dict[str, Any]) -> ProbeRow:
     reward = probe["reward"]
     if name in ("nothing", "claim"):
         tone = "" if reward is None else "bad" if reward > 0 else "good"
     elif name == "reference":
-        tone = "good" if full(reward) else "bad"
+        tone = "good" if is_full_reward(reward) else "bad"
     else:
-        tone = "good" if full(reward) else "warn"
+        tone = "good" if is_full_reward(reward) else "warn"
     return ProbeRow(OWN[name], reward, tone, probe["note"])
 
 
-def _mutant(mutant: dict[str, Any], *, is_golden: bool) -> ProbeRow:
+def _build_mutant_row(mutant: dict[str, Any], *, is_golden: bool) -> ProbeRow:
     reward = mutant["reward"]
-    right = full(reward) == (mutant.get("expects", "less") == "full")
+    right = is_full_reward(reward) == (mutant.get("expects", "less") == "full")
     tone = "" if mutant["equivalent"] or reward is None else "good" if right else "bad"
-    name = _mutant_name(mutant)
-    before, after = around_difference(_text(mutant["before"]), _text(mutant["after"]), SHOWN_CHARS)
+    name = _name_mutant(mutant)
+    before, after = cut_around_difference(_format_value(mutant["before"]), _format_value(mutant["after"]), SHOWN_CHARS)
     return ProbeRow(
         name=name,
         family=mutant["kind"],
@@ -273,7 +278,7 @@ def _mutant(mutant: dict[str, Any], *, is_golden: bool) -> ProbeRow:
         wanted=mutant.get("expects", "less") == "full",
         added=mutant["kind"] == "call_added",
         reached=mutant["kind"] in REACHED,
-        outside=(difference_sentence if is_golden else outside_sentence)(
+        outside=(format_differences if is_golden else format_outside_changes)(
             OutsideChange.model_validate(item) for item in mutant.get("outside", ())
         ),
         removed=mutant["kind"] == "call_removed",
@@ -282,11 +287,11 @@ def _mutant(mutant: dict[str, Any], *, is_golden: bool) -> ProbeRow:
     )
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _mutant_name(mutant: dict[str, Any]) -> str:
+def _name_mutant(mutant: dict[str, Any]) -> str:
     if mutant["kind"] in ANSWERS:
         return ANSWERS[mutant["kind"]]
     if mutant["kind"] == "record_swapped":

@@ -1,4 +1,4 @@
-"""What a person can do about each kind of fault that an audit finds, by what judges the task."""
+"""Remedies for each kind of fault that an audit finds, by the verifier that judges the task."""
 
 from __future__ import annotations
 
@@ -72,12 +72,37 @@ WITH_GOLDEN_STATE: dict[str, str] = {
     "detour_fails": "Look at what the detour leaves besides: if it is right, declare that place volatile.",
 }
 """Of a task that a golden state judges, in the place of the first."""
+WITH_RUBRIC: dict[str, str] = {
+    "mutant_passes": "Open the probe below: add a criterion that this wrong way does not meet. Fields of the "
+    "answer form are compared by the dimension tolerance.",
+    "noop_scores": "Add a criterion that is not met at the start.",
+    "reference_fails": "Read why the criteria below are not met: either one asks for something else than the "
+    "instruction, or the reference is wrong.",
+    "answer_ignored": "Give the task an answer form with the expected value, and a criterion that names the field.",
+    "claim_passes": "Let each criterion name what the state must show, or ask for a field of the answer form.",
+    "unguarded_change": "Add a criterion that nothing was changed but what the task asks for, by name.",
+}
+"""Of a task that a rubric judges, in the place of the first."""
+_BY_TYPE = (
+    "Let an assertion compare the field by its type: "
+    '`is_expected(answer, "total", expected["total"], type="money")` with the field\'s own name and type.'
+)
+WITH_SCRIPT: dict[str, str] = {
+    "answer_too_loose": _BY_TYPE,
+    "answer_too_narrow": _BY_TYPE,
+    "answer_ignored": _BY_TYPE,
+}
+"""Of a task that a verification script judges, in the place of the first."""
 
 
 def find_remedy(kind: str, revision: TaskRevision) -> str:
-    """Return what to do about a kind of fault of a revision; empty for one that is not known."""
+    """Return what to do about a kind of fault of a revision; empty if the kind is unknown."""
     if revision.verifier_kind == "golden" and kind in WITH_GOLDEN_STATE:
         return WITH_GOLDEN_STATE[kind]
+    if revision.verifier_kind == "rubric" and kind in WITH_RUBRIC:
+        return WITH_RUBRIC[kind]
+    if revision.verifier_kind == "script" and kind in WITH_SCRIPT:
+        return WITH_SCRIPT[kind]
     if revision.frame is not None and kind in WITH_FRAME:
         return WITH_FRAME[kind]
     return REMEDIES.get(kind, "")

@@ -1,4 +1,4 @@
-"""What audits say of a selection of tasks, in numbers: by source, or of one selection."""
+"""Results of audits of a selection of tasks in numbers: by source, or of one selection."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ FAULTS_SHOWN = 1_000
 FRESH = Q(audit__revision=F("current")) & ~Q(audit_state=AuditState.STALE)
 
 
-def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
-    """Counts over the fresh audits of these tasks.
+def count_audit_results(tasks: QuerySet[Task]) -> dict[str, Any]:
+    """Count the results of the fresh audits of these tasks.
 
-    `noop_max`: the most that doing nothing earns. `reachable_wrong_end`: tasks of which tools reach a wrong end that
-    earns everything. That, `reference_min`, `mutants`, `mutants_below_reference` and `nondeterministic` are null if no
+    `noop_max`: the highest reward for doing nothing. `reachable_wrong_end`: tasks in which tools reach a wrong end that
+    earns everything. This, `reference_min`, `mutants`, `mutants_below_reference` and `nondeterministic` are null if no
     reference of the selection was tried.
     """
     counts = tasks.order_by().aggregate(
@@ -38,17 +38,17 @@ def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
     return counts
 
 
-def faults(tasks: QuerySet[Task], *, notes: bool = False) -> dict[str, list[dict[str, Any]]]:
-    """By task key, what the fresh audits found; without `notes` only what is wrong or was not tried."""
+def list_fresh_faults(tasks: QuerySet[Task], *, notes: bool = False) -> dict[str, list[dict[str, Any]]]:
+    """Return the findings of the fresh audits by task key; without `notes` only faults and gaps."""
     rows = AuditFault.objects.filter(audit__in=tasks.filter(FRESH).values("audit"))
     if not notes:
         rows = rows.exclude(kind__in=NOTES)
-    told: dict[str, list[dict[str, Any]]] = {}
+    faults_by_task: dict[str, list[dict[str, Any]]] = {}
     lines = rows.order_by("audit__revision__task_id", "position")[:FAULTS_SHOWN]
     for key, kind, check, message in lines.values_list("audit__revision__task__key", "kind", "check_index", "message"):
-        told.setdefault(key, []).append({"kind": kind, "check": check, "message": message})
-    return told
+        faults_by_task.setdefault(key, []).append({"kind": kind, "check": check, "message": message})
+    return faults_by_task
 
 
-def by_source(sources: Iterable[str]) -> dict[str, dict[str, Any]]:
-    return {source: numbers(Task.objects.filter(source=source)) for source in sources}
+def count_by_source(sources: Iterable[str]) -> dict[str, dict[str, Any]]:
+    return {source: count_audit_results(Task.objects.filter(source=source)) for source in sources}

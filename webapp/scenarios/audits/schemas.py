@@ -1,4 +1,4 @@
-"""Audits as the API shows them."""
+"""API schemas of audits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.scenarios.schemas import TaskFilterQuery
 
 
 class AuditQuery(PageQuery):
-    """Of each task the audit that counts for it now."""
+    """Filters of the current audits of tasks."""
 
     task: Annotated[Id | None, Field(description="Of this task.")] = None
     environment: Annotated[Id | None, Field(description="Of the tasks of this environment.")] = None
@@ -27,7 +27,8 @@ class AuditQuery(PageQuery):
 
 
 class AuditLine(Schema):
-    """`mutants` and what follows is null where no reference was known. `below` earn less than the full reward."""
+    """One audit. `mutants` and the fields below it are null if no reference was known. `below` is how many mutants earn
+    less than the full reward."""
 
     id: int
     task_id: Annotated[int, Field(validation_alias="revision.task_id")]
@@ -52,7 +53,7 @@ class AuditLine(Schema):
 
 
 class AuditFaultOut(Schema):
-    """`check` counts checks from 0; null for what is about the whole task."""
+    """A fault. `check` counts checks from 0; null for what concerns the whole task."""
 
     kind: str
     check: Annotated[int | None, Field(validation_alias="check_index")]
@@ -67,7 +68,7 @@ class AuditOut(AuditLine):
 
 
 class AuditWish(BodyIn):
-    """Exactly one of the three."""
+    """Exactly one of task, environment and filter."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"task": 1}, {"filter": {"audit": "stale"}}]})
 
@@ -76,7 +77,7 @@ class AuditWish(BodyIn):
     filter: TaskFilterQuery | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> AuditWish:
+    def _require_one_selection(self) -> AuditWish:
         if sum(value is not None for value in (self.task, self.environment, self.filter)) != 1:
             raise ValueError("name exactly one of task, environment and filter")
         return self

@@ -1,4 +1,4 @@
-"""Audits as rows: computed once for what they depend on, and stored with everything a page shows of them."""
+"""Audits as rows: computed once for what they depend on, and stored with everything that a page shows of them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ from django.db.models import F
 
 from synthesis.contracts import Program, RubricVerifier
 from synthesis.errors import InputError, ProgramError
-from synthesis.formats.values import clean
-from synthesis.runtime import Sandbox, offered
+from synthesis.formats.values import clean_text
+from synthesis.runtime import Sandbox, restrict_program
 from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, ProbedState, TaskAudit, untried
+from synthesis.verifiers.audit_report import (
+    AUDIT_VERSION,
+    GAPS,
+    MutantProbe,
+    ProbedState,
+    TaskAudit,
+    build_untried_audit,
+)
 from synthesis.verifiers.call_sequences import AT_ONCE, Subject
-from synthesis.verifiers.mutants import around_difference
-from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
-from webapp.accounts.services import audit as write_audit_log
+from synthesis.verifiers.mutants import cut_around_difference
+from synthesis.verifiers.rubric_audit import RUBRIC_AUDIT_VERSION, Judge, RubricSubject, audit_rubric
+from webapp.accounts.services import write_audit_entry as write_audit_log
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
 from webapp.environments.totals import lock_environment
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
-from webapp.jobs.services import create
+from webapp.jobs.queries import find_open_job
+from webapp.jobs.services import enqueue_job
 from webapp.scenarios.answers.answer_form import read_answer_form
-from webapp.scenarios.audits.task_state import stand
+from webapp.scenarios.audits.task_state import set_task_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
-from webapp.scenarios.references import as_reference, reference_of, withheld_of
+from webapp.scenarios.references import find_reference, read_withheld, to_reference
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import needs_judge, read_verifier
 from webapp.templatetags.show import counted
@@ -63,24 +70,24 @@ class Case:
         return self.revision.task
 
 
-def cases(task_ids: Sequence[int], judge: NamedJudge | None = None) -> list[Case]:
-    """The current revisions of these tasks with their newest references, by task; two queries."""
+def list_audit_cases(task_ids: Sequence[int], judge: NamedJudge | None = None) -> list[Case]:
+    """Return the current revisions of these tasks with their newest references, by task; two queries."""
     rows = TaskRevision.objects.filter(task__in=task_ids, task__current=F("pk")).defer(*HEAVY)
     revisions = list(rows.select_related("task", "scenario__version").order_by("task_id"))
     newest = {row.revision_id: row for row in TaskReference.objects.filter(revision__in=revisions).order_by("id")}
-    return [case_of(revision, newest.get(revision.pk), judge) for revision in revisions]
+    return [build_audit_case(revision, newest.get(revision.pk), judge) for revision in revisions]
 
 
-def case_of(revision: TaskRevision, reference: TaskReference | None, judge: NamedJudge | None = None) -> Case:
-    """The case of one revision; of a judge only rubrics know."""
+def build_audit_case(revision: TaskRevision, reference: TaskReference | None, judge: NamedJudge | None = None) -> Case:
+    """Return the audit case of one revision; only rubrics use the judge."""
     used = judge if judge is not None and needs_judge(revision) else None
-    return Case(revision, reference, audit_key(revision, reference, used.name if used else ""), used)
+    return Case(revision, reference, compute_audit_key(revision, reference, used.name if used else ""), used)
 
 
-def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: str = "") -> str:
-    """The hash of everything an audit's result depends on."""
+def compute_audit_key(revision: TaskRevision, reference: TaskReference | None, judge: str = "") -> str:
+    """Return the hash of everything that an audit's result depends on."""
     scenario = revision.scenario
-    judged = [revision.instruction, judge] if revision.verifier_kind == "rubric" else []
+    rubric_parts = [RUBRIC_AUDIT_VERSION, revision.instruction, judge] if revision.verifier_kind == "rubric" else []
     framed = [revision.frame] if revision.frame is not None else []
     withheld = [["withheld", revision.withheld]] if revision.withheld is not None else []
     return content_hash(
@@ -91,7 +98,7 @@ def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: st
             scenario.version.content_hash,
             scenario.initial_id,
             reference.content_hash if reference else "",
-            *judged,
+            *rubric_parts,
             *framed,
             *withheld,
         ]
@@ -99,16 +106,21 @@ def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: st
 
 
 def is_stale(audit: Audit, revision: TaskRevision) -> bool:
-    """Whether the revision would be audited anew: another revision, reference, or version of the audit itself."""
-    return audit.revision_id != revision.pk or audit.key != audit_key(revision, reference_of(revision), audit.judge)
+    """Return whether the revision must be audited anew: the revision, reference or version of the audit itself
+    changed."""
+    return audit.revision_id != revision.pk or audit.key != compute_audit_key(
+        revision, find_reference(revision), audit.judge
+    )
 
 
-def subject_of(case: Case, program: Program) -> Subject:
-    """What the sandbox and the verifier need of a case, whose version has this program. Raises InputError (a damaged
-    state)."""
-    program = offered(program, withheld_of(case.revision))
+def build_audit_subject(case: Case, program: Program) -> Subject:
+    """Return what the sandbox and the verifier need of a case, whose version has this program.
+
+    Raises InputError if a state is damaged.
+    """
+    program = restrict_program(program, read_withheld(case.revision))
     initial = load_state(case.revision.scenario.initial_id)
-    reference = as_reference(case.reference) if case.reference else None
+    reference = to_reference(case.reference) if case.reference else None
     verifier = read_verifier(case.revision)
     kind = RubricSubject if isinstance(verifier, RubricVerifier) else Subject
     return kind(
@@ -117,58 +129,62 @@ def subject_of(case: Case, program: Program) -> Subject:
         instruction=case.revision.instruction,
         answer_form=read_answer_form(case.revision),
         verifier=verifier,
-        withheld=withheld_of(case.revision),
+        withheld=read_withheld(case.revision),
         reference=reference,
     )
 
 
-def compute(
+def compute_audit(
     sandbox: Sandbox, case: Case, subject: Subject, check_stop: Any = lambda: None, at_once: int = AT_ONCE
 ) -> TaskAudit:
-    """The audit of a case, without the database. Raises InfrastructureError: then nothing is known of the task."""
+    """Compute the audit of a case without the database.
+
+    Raises InfrastructureError; nothing is known of the task then.
+    """
     try:
         opened = case.judge.open if case.judge else None
         if isinstance(subject, RubricSubject):
             return audit_rubric(sandbox, subject, opened, check_stop, at_once)
         return audit_task(sandbox, subject, check_stop, at_once)
     except ProgramError as error:
-        return untried("start_fails", f"The program does not start: {error}")
+        return build_untried_audit("start_fails", f"The program does not start: {error}")
     except InputError as error:
-        return untried("no_checks", str(error))
+        return build_untried_audit("no_checks", str(error))
 
 
-def known(case: Case) -> Audit | None:
-    """An audit with the case's key: its own, else one of another revision, copied. No sandbox is needed."""
+def find_stored_audit(case: Case) -> Audit | None:
+    """Return an audit with the case's key: its own, else a copy of one of another revision. No sandbox is needed."""
     rows = Audit.objects.filter(key=case.key)
-    own = rows.filter(revision=case.revision).defer("probes").first()
-    if own is None:
+    own_audit = rows.filter(revision=case.revision).defer("probes").first()
+    if own_audit is None:
         other = rows.order_by("id").first()
         if other is None:
             return None
-        return _copy(case, other)
-    if case.task.audit_id != own.pk or case.task.audit_state != own.state:
-        _stand(case, own)
-    return own
+        return _copy_audit(case, other)
+    if case.task.audit_id != own_audit.pk or case.task.audit_state != own_audit.state:
+        _set_current_audit(case, own_audit)
+    return own_audit
 
 
 @transaction.atomic
-def _copy(case: Case, other: Audit) -> Audit:
+def _copy_audit(case: Case, other: Audit) -> Audit:
     lock_environment(case.task.environment_id)
     faults = list(other.faults.all())
     other.pk, other.revision, other.reference = None, case.revision, case.reference
     other._state.adding = True
+    # Another process may have stored the same audit meanwhile: then its row is used.
     Audit.objects.bulk_create([other], ignore_conflicts=True)
     row = Audit.objects.defer("probes").get(revision=case.revision, key=case.key)
     for fault in faults:
         fault.pk, fault.audit = None, row
     AuditFault.objects.bulk_create(faults, ignore_conflicts=True)
-    _stand(case, row)
+    _set_current_audit(case, row)
     return row
 
 
 @transaction.atomic
-def store(case: Case, audit: TaskAudit) -> Audit:
-    """Write an audit and what lists copy of it; an older one with the same key is replaced."""
+def store_audit(case: Case, audit: TaskAudit) -> Audit:
+    """Store an audit and the copies of it that lists show; replace an older one with the same key."""
     lock_environment(case.task.environment_id)
     Audit.objects.filter(revision=case.revision, key=case.key).delete()
     tried = audit.reference is not None
@@ -182,7 +198,7 @@ def store(case: Case, audit: TaskAudit) -> Audit:
         audit_version=audit.version,
         judge=(case.judge.name if case.judge else audit.judge)[:200],
         state=audit.state,
-        why=clean(" ".join(gaps))[:TEXT_CHARS] if audit.state in ("incomplete", "unproven") else "",
+        why=clean_text(" ".join(gaps))[:TEXT_CHARS] if audit.state in ("incomplete", "unproven") else "",
         do_nothing=audit.nothing.reward,
         reference_reward=audit.reference.reward if audit.reference else None,
         mutants=len(audit.counted) if tried else None,
@@ -190,7 +206,7 @@ def store(case: Case, audit: TaskAudit) -> Audit:
         equivalent=sum(probe.equivalent for probe in audit.mutants) if tried else None,
         nondeterministic=None if audit.deterministic is None else not audit.deterministic,
         unseen=audit.unseen.share if audit.unseen is not None else None,
-        probes=probes_of(audit),
+        probes=serialize_probes(audit),
     )
     AuditFault.objects.bulk_create(
         AuditFault(
@@ -198,46 +214,46 @@ def store(case: Case, audit: TaskAudit) -> Audit:
             position=position,
             kind=fault.kind,
             check_index=fault.check,
-            message=clean(fault.message)[:TEXT_CHARS],
+            message=clean_text(fault.message)[:TEXT_CHARS],
         )
         for position, fault in enumerate(audit.faults)
     )
-    _stand(case, row)
+    _set_current_audit(case, row)
     return row
 
 
 @transaction.atomic
-def _stand(case: Case, row: Audit) -> None:
-    """Copy onto the task, unless another revision or reference counts by now: then that one is to be audited."""
+def _set_current_audit(case: Case, row: Audit) -> None:
+    """Copy the audit onto the task, unless the revision or reference changed: then the new one must be audited."""
     lock_environment(case.task.environment_id)
     current = Task.objects.filter(pk=case.task.pk).values_list("current_id", flat=True).first()
-    newest = reference_of(case.revision)
+    newest = find_reference(case.revision)
     if current == case.revision.pk and (newest.pk if newest else None) == (
         case.reference.pk if case.reference else None
     ):
-        stand(case.task.pk, row, row.state)
+        set_task_audit(case.task.pk, row, row.state)
 
 
-def probes_of(audit: TaskAudit) -> dict[str, Any]:
-    """What pages show of the probes, with values cut to a size that can be shown."""
-    own = {name: getattr(audit, name) for name in ("nothing", "reference", "other_clock", "other_seed", "claim")}
+def serialize_probes(audit: TaskAudit) -> dict[str, Any]:
+    """Serialize the probes for pages, with values cut to a size that can be shown."""
+    own_probes = {name: getattr(audit, name) for name in ("nothing", "reference", "other_clock", "other_seed", "claim")}
     return {
-        **{name: _probe(probe) for name, probe in own.items() if probe is not None},
-        "mutants": [_mutant(mutant) for mutant in audit.mutants],
+        **{name: _serialize_probe(probe) for name, probe in own_probes.items() if probe is not None},
+        "mutants": [_serialize_mutant(mutant) for mutant in audit.mutants],
         "marks": list(audit.marks),
         **({"judge_usage": audit.judge_usage.model_dump()} if audit.judge_usage.requests else {}),
         **({"unseen": audit.unseen.model_dump()} if audit.unseen is not None else {}),
     }
 
 
-def _probe(probe: ProbedState) -> dict[str, Any]:
+def _serialize_probe(probe: ProbedState) -> dict[str, Any]:
     more = {"outside": [change.model_dump() for change in probe.outside]} if probe.outside else {}
     return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS], **more}
 
 
-def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
+def _serialize_mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
     mutant = mutant_probe.mutant
-    before, after = _sides(mutant.before, mutant.after)
+    before, after = _cut_long_values(mutant.before, mutant.after)
     return {
         "kind": mutant.kind,
         "expects": mutant.expects,
@@ -246,20 +262,20 @@ def _mutant(mutant_probe: MutantProbe) -> dict[str, Any]:
         "place": mutant.place,
         "before": before,
         "after": after,
-        **_probe(mutant_probe.probe),
+        **_serialize_probe(mutant_probe.probe),
         "equivalent": mutant_probe.equivalent,
         "noticed_by": list(mutant_probe.noticed_by),
     }
 
 
-def _sides(before: Any, after: Any) -> tuple[Any, Any]:
-    """Both values; where one is too long, both as texts cut around where they differ."""
+def _cut_long_values(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return both values; if one is too long, both as texts cut around their difference."""
     was, became = (
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in (before, after)
     )
     if max(len(was), len(became)) <= VALUE_CHARS:
         return before, after
-    return around_difference(was, became, VALUE_CHARS)
+    return cut_around_difference(was, became, VALUE_CHARS)
 
 
 def refuse_superseded(revision: TaskRevision | None) -> None:
@@ -268,37 +284,41 @@ def refuse_superseded(revision: TaskRevision | None) -> None:
         raise Conflict(f"This task is superseded. {revision.superseded} {SUPERSEDED_REMEDY}")
 
 
-def open_audit(task: Task) -> Job | None:
-    """The job that audits this very task and has not ended."""
-    return open_of("audit", f"task:{task.pk}")
+def find_open_audit(task: Task) -> Job | None:
+    """Return the open job that audits exactly this task, if any."""
+    return find_open_job("audit", f"task:{task.pk}")
 
 
 def start_task_audit(user: Any, task: Task) -> Job:
-    """Queue the audit of one task; the job that is on its way already is handed back. Raises Conflict: superseded."""
+    """Queue the audit of one task, or return the open job for it. Raises Conflict if the task is superseded."""
     refuse_superseded(task.current)
-    return open_audit(task) or _start(user, f"Audit task {task.pk}", {"tasks": [task.pk]}, f"task:{task.pk}")
+    return find_open_audit(task) or _queue_audit_job(
+        user, f"Audit task {task.pk}", {"tasks": [task.pk]}, f"task:{task.pk}"
+    )
 
 
 def start_tasks_audit(user: Any, tasks: Sequence[int]) -> Job:
     """Queue the audit of some tasks as one job."""
-    return _start(user, f"Audit {counted(len(tasks), 'task')}", {"tasks": list(tasks)})
+    return _queue_audit_job(user, f"Audit {counted(len(tasks), 'task')}", {"tasks": list(tasks)})
 
 
 def start_environment_audit(user: Any, environment: Environment) -> Job:
     """Queue the audit of every task of an environment."""
     subject = f"environment:{environment.pk}"
-    return _start(user, f"Audit the tasks of {environment.name}", {"environment": environment.pk}, subject)
+    return _queue_audit_job(user, f"Audit the tasks of {environment.name}", {"environment": environment.pk}, subject)
 
 
 def start_filter_audit(user: Any, wanted: dict[str, Any]) -> Job:
-    """Queue the audit of every task that a `TaskFilters`' values leave, as they are when the job runs."""
+    """Queue the audit of every task that a `TaskFilters`' values select when the job runs."""
     words = wanted | ({"selected": len(wanted["ids"])} if "ids" in wanted else {})
-    named = ", ".join(f"{name} {value}" for name, value in words.items() if name not in ("sort", "ids"))
-    return _start(user, f"Audit tasks with {named}" if named else "Audit all tasks", {"filter": wanted})
+    filter_words = ", ".join(f"{name} {value}" for name, value in words.items() if name not in ("sort", "ids"))
+    return _queue_audit_job(
+        user, f"Audit tasks with {filter_words}" if filter_words else "Audit all tasks", {"filter": wanted}
+    )
 
 
 @transaction.atomic
-def _start(user: Any, title: str, payload: dict[str, Any], subject: str = "") -> Job:
-    job = create("audit", title, payload, user, subject=subject)
+def _queue_audit_job(user: Any, title: str, payload: dict[str, Any], subject: str = "") -> Job:
+    job = enqueue_job("audit", title, payload, user, subject=subject)
     write_audit_log(user, "audit.start", job, **payload)
     return job

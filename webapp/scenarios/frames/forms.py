@@ -1,4 +1,4 @@
-"""The form that widens a frame."""
+"""Forms that widen a frame or leave it out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES = mark_safe(
 
 
 class DropForm(forms.Form):
-    """Why a task is to have no frame."""
+    """Reason why a task is to have no frame."""
 
     why = forms.CharField(
         label="Why whatever else changes is right",
@@ -49,16 +49,16 @@ class WidenForm(forms.Form):
         self.allowances: list[Allowance] = []
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        lines = [line for line in given.get("places", "").splitlines() if line.strip()]
+        cleaned = super().clean() or {}
+        lines = [line for line in cleaned.get("places", "").splitlines() if line.strip()]
         if len(lines) > MOST_PLACES:
             self.add_error("places", f"At most {MOST_PLACES} places at once.")
-            return given
+            return cleaned
         for line in lines:
-            more = {"source": "person", "reason": given.get("reason", ""), "by": self.by}
+            more = {"source": "person", "reason": cleaned.get("reason", ""), "by": self.by}
             try:
                 self.allowances.append(read_place(line, **more))
             except InputError as error:
-                if given.get("reason"):
+                if cleaned.get("reason"):
                     self.add_error("places", str(error))
-        return given
+        return cleaned

@@ -1,4 +1,4 @@
-"""Frames as the API takes them."""
+"""API schemas of frames."""
 
 from __future__ import annotations
 

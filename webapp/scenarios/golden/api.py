@@ -1,4 +1,4 @@
-"""Golden states of tasks over the API. What judges a task stands with its revision."""
+"""API of the golden states of tasks. The verifier of a task is part of its revision."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django.shortcuts import get_object_or_404
 from ninja import Router
 
 from synthesis.contracts import Volatile
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from webapp.environments.models import Environment
 from webapp.environments.schemas import EnvironmentOut
 from webapp.environments.totals import lock_environment
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import needs, person
-from webapp.rest.etags import demand_match, match_needed, match_taken, require_match
+from webapp.rest.auth import get_acting_user, require_scope
+from webapp.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.types import Id
 from webapp.scenarios import queries
@@ -30,23 +30,28 @@ router = Router(tags=["golden states"])
 HEAVY = ("current__source", "current__record")
 TASK, ENVIRONMENT = "GET /tasks/{pk}", "GET /environments/{pk}"
 REVISES: dict[str, Any] = {
-    "auth": needs("review"), "response": {201: RevisionOut}, "openapi_extra": match_needed(TASK),
+    "auth": require_scope("review"), "response": {201: RevisionOut}, "openapi_extra": describe_required_match(TASK),
 }  # fmt: skip
 
 
-@router.post("/tasks/{pk}/golden", auth=needs("review"), response={202: JobOut}, openapi_extra=match_taken(TASK))
+@router.post(
+    "/tasks/{pk}/golden",
+    auth=require_scope("review"),
+    response={202: JobOut},
+    openapi_extra=describe_optional_match(TASK),
+)
 @idempotent
 def create_task_golden(request: HttpRequest, pk: Id, wish: GoldenIn) -> Job:
     """Judge a task by the state that its reference leaves: a further revision. Follow the job at /jobs/{id}.
 
-    Of a task that a golden state judges already it is made anew; the places that people declared volatile stay.
+    If a golden state judges the task already, it is made anew; the places that people declared volatile remain.
     """
     with transaction.atomic():
-        known = get_object_or_404(Task.objects.only("environment_id"), pk=pk)
-        lock_environment(known.environment_id)
+        task_stub = get_object_or_404(Task.objects.only("environment_id"), pk=pk)
+        lock_environment(task_stub.environment_id)
         task = get_object_or_404(queries.whole_tasks(), pk=pk)
         require_match(request, TaskOut.from_orm(task))
-        return services.start_golden(person(request), task, wish.equality)
+        return services.start_golden(get_acting_user(request), task, wish.equality)
 
 
 @router.post("/tasks/{pk}/golden/volatile", **REVISES)
@@ -56,49 +61,54 @@ def declare_volatile_place(request: HttpRequest, pk: Id, place: VolatileIn) -> T
 
     `If-Match` is required.
     """
-    user, task = person(request), _matched(request, pk)
+    user, task = get_acting_user(request), _get_matched_task(request, pk)
     declared = Volatile(**place.model_dump(), by=user.get_username()[:200])
-    return services.declare_volatile(default_sandbox(), user, task, declared, _number(task))
+    return services.declare_volatile(get_default_sandbox(), user, task, declared, _get_revision_number(task))
 
 
 @router.post("/tasks/{pk}/golden/volatile/removal", **REVISES)
 @idempotent
 def remove_volatile_place(request: HttpRequest, pk: Id, removal: VolatileRemoval) -> TaskRevision:
     """Take a volatile place away: its value must be that of the golden state. `If-Match` is required."""
-    user, task = person(request), _matched(request, pk)
-    return services.remove_volatile(default_sandbox(), user, task, removal.path, _number(task))
+    user, task = get_acting_user(request), _get_matched_task(request, pk)
+    return services.remove_volatile(get_default_sandbox(), user, task, removal.path, _get_revision_number(task))
 
 
 @router.post(
-    "/environments/{pk}/golden", auth=needs("review"), response={202: JobOut}, openapi_extra=match_taken(ENVIRONMENT)
+    "/environments/{pk}/golden",
+    auth=require_scope("review"),
+    response={202: JobOut},
+    openapi_extra=describe_optional_match(ENVIRONMENT),
 )
 @idempotent
 def create_environment_golden(request: HttpRequest, pk: Id, wish: GoldenIn) -> Job:
-    """Judge the tasks of an environment by golden states: those that have a reference. Follow the job at /jobs/{id}.
+    """Judge the tasks of an environment that have a reference by golden states. Follow the job at /jobs/{id}.
 
-    What people edited or decided on stays current, and the further revision stands beside, as the job's result lists.
+    A task that people edited or decided on keeps its current revision, and the further revision is stored beside it, as
+    the job's result lists.
     """
     environment = get_object_or_404(Environment.objects.select_related("current").defer(*HEAVY), pk=pk)
     require_match(request, EnvironmentOut.from_orm(environment))
-    return services.start_environment_golden(person(request), environment, wish.equality)
+    return services.start_environment_golden(get_acting_user(request), environment, wish.equality)
 
 
-@router.post("/golden", auth=needs("review"), response={202: JobOut})
+@router.post("/golden", auth=require_scope("review"), response={202: JobOut})
 @idempotent
 def create_golden(request: HttpRequest, wish: GoldenWish) -> Job:
-    """Judge the tasks that a filter leaves by golden states: those that have a reference. Follow the job at /jobs/{id}.
+    """Judge the tasks that a filter selects and that have a reference by golden states. Follow the job at /jobs/{id}.
 
-    What people edited or decided on stays current, and the further revision stands beside, as the job's result lists.
+    A task that people edited or decided on keeps its current revision, and the further revision is stored beside it, as
+    the job's result lists.
     """
-    return services.start_filter_golden(person(request), wish.filter.values(), wish.equality)
+    return services.start_filter_golden(get_acting_user(request), wish.filter.values(), wish.equality)
 
 
-def _matched(request: HttpRequest, pk: int) -> Task:
-    """The task as `If-Match` names it. What is written goes by the number of its revision."""
+def _get_matched_task(request: HttpRequest, pk: int) -> Task:
+    """Return the task that `If-Match` names. Writes check the number of its revision."""
     task = get_object_or_404(queries.whole_tasks(), pk=pk)
     demand_match(request, TaskOut.from_orm(task), f"GET /tasks/{pk}")
     return task
 
 
-def _number(task: Task) -> int | None:
+def _get_revision_number(task: Task) -> int | None:
     return task.current.number if task.current is not None else None

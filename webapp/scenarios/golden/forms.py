@@ -1,4 +1,4 @@
-"""The forms of golden states: how ends are compared with one, and what may differ."""
+"""Forms of golden states: how an end state is compared with one, and what may differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACE = mark_safe(
 
 
 class GoldenForm(forms.Form):
-    """How an end state is compared with the golden one."""
+    """Comparison of an end state with the golden one."""
 
     equality = forms.ChoiceField(
         label="An end state is equal",
@@ -28,7 +28,7 @@ class GoldenForm(forms.Form):
 
 
 class VolatileForm(forms.Form):
-    """A place that may differ between right runs, and why; `place` once it is valid, in the name of `by`."""
+    """A place that may differ between right runs, and the reason; `place` once it is valid, in the name of `by`."""
 
     path = forms.RegexField(
         r"^/.",

@@ -1,4 +1,4 @@
-"""Pages of golden states: judge a task by one, look at it, declare what may differ."""
+"""Pages of golden states: judge a task by one, show it, declare what may differ."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InfrastructureError, InputError
-from synthesis.runtime import default_sandbox
-from webapp.accounts.access import access
+from synthesis.runtime import get_default_sandbox
+from webapp.accounts.access import require_scope
 from webapp.environments.models import Environment
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.golden import services
 from webapp.scenarios.golden.forms import GoldenForm, VolatileForm
-from webapp.scenarios.golden.page import ROLES, golden_context
-from webapp.scenarios.playground.services import cached_state
+from webapp.scenarios.golden.page import ROLES, build_golden_context
+from webapp.scenarios.playground.services import load_cached_state
 from webapp.scenarios.queries import find_task
-from webapp.scenarios.revision_record import own_checks
-from webapp.scenarios.state_views import state_response
+from webapp.scenarios.revision_record import list_own_checks
+from webapp.scenarios.state_views import render_state
 
 
-@access("review")
+@require_scope("review")
 @require_http_methods(["GET", "HEAD", "POST"])
-def make(request: HttpRequest, pk: int) -> HttpResponse:
+def start_task_golden(request: HttpRequest, pk: int) -> HttpResponse:
     """Judge a task by the golden state of its reference."""
     task = find_task(pk)
     now = (task.current.verifier or {}).get("equality") if task.current is not None else None
@@ -40,25 +40,25 @@ def make(request: HttpRequest, pk: int) -> HttpResponse:
         except Conflict as error:
             form.add_error(None, str(error))
         else:
-            return _back(request, pk, "The reference is executed; the golden state is there in a moment.")
+            return _redirect_to_golden(request, pk, "The reference is executed; the golden state is there in a moment.")
     context: dict[str, Any] = {"task": task, "revision": task.current, "form": form}
     if task.current is not None:
-        context |= golden_context(task, task.current) | {"obstacle": services.find_obstacle(task.current)}
+        context |= build_golden_context(task, task.current) | {"obstacle": services.find_obstacle(task.current)}
         fields, expected = read_form_and_expected(task.current)
         context["unjudged"] = [field.name for field in fields if field.name not in expected]
         context["judged"] = [field.name for field in fields if field.name in expected]
         if task.current.verifier_kind == "checks":
-            context["dropped"] = len(own_checks(task.current))
-    context["copy_as"] = api_call(
+            context["dropped"] = len(list_own_checks(task.current))
+    context["copy_as"] = build_api_call(
         request, "POST", "api:create_task_golden", args=(task.pk,), body={"equality": "roles"}
     )
     return render(request, "scenarios/golden.html", context, status=422 if form.errors else 200)
 
 
-@access("review")
+@require_scope("review")
 @require_http_methods(["GET", "HEAD", "POST"])
-def make_all(request: HttpRequest, pk: int) -> HttpResponse:
-    """Judge the tasks of an environment by golden states: those with a reference. What is human work stays current."""
+def start_environment_golden(request: HttpRequest, pk: int) -> HttpResponse:
+    """Judge the tasks of an environment that have a reference by golden states. Human work remains current."""
     row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
     form = GoldenForm(request.POST) if request.method == "POST" else GoldenForm()
     if request.method == "POST" and form.is_valid():
@@ -70,15 +70,17 @@ def make_all(request: HttpRequest, pk: int) -> HttpResponse:
         "form": form,
         "golden_count": tasks.filter(current__verifier_kind="golden").count(),
         "other_count": tasks.exclude(current__verifier_kind__in=("golden", "rubric")).count(),
-        "copy_as": api_call(request, "POST", "api:create_environment_golden", args=(pk,), body={"equality": "roles"}),
+        "copy_as": build_api_call(
+            request, "POST", "api:create_environment_golden", args=(pk,), body={"equality": "roles"}
+        ),
     }
     return render(request, "scenarios/golden_all.html", context, status=422 if form.errors else 200)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def state(request: HttpRequest, pk: int) -> HttpResponse:
-    """The golden state of a task's revision, branch by branch."""
+def show_golden_state(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the golden state of a task's revision, branch by branch."""
     task = find_task(pk)
     number = Params(request.GET).number("revision")
     revision = task.current
@@ -86,9 +88,9 @@ def state(request: HttpRequest, pk: int) -> HttpResponse:
         revision = get_object_or_404(task.revisions.only("number", "golden_id"), number=number)
     if revision is None or revision.golden_id is None:
         raise Http404("No golden state judges this revision.")
-    return state_response(
+    return render_state(
         request,
-        cached_state(revision.golden_id),
+        load_cached_state(revision.golden_id),
         reverse("scenarios:golden_state", args=[pk]),
         title=f"Golden state of {task.title}",
         back=f"{reverse('scenarios:task', args=[pk])}?revision={revision.number}#golden",
@@ -96,9 +98,9 @@ def state(request: HttpRequest, pk: int) -> HttpResponse:
     )
 
 
-@access("review")
+@require_scope("review")
 @require_http_methods(["GET", "HEAD", "POST"])
-def declare(request: HttpRequest, pk: int) -> HttpResponse:
+def declare_volatile_place(request: HttpRequest, pk: int) -> HttpResponse:
     """Declare a place of a golden state volatile, with a reason."""
     task, params = find_task(pk), Params(request.GET)
     by = request.user.get_username()
@@ -107,39 +109,45 @@ def declare(request: HttpRequest, pk: int) -> HttpResponse:
     status = 0
     if request.method == "POST" and form.is_valid():
         try:
-            made = services.declare_volatile(default_sandbox(), request.user, task, form.place, _seen(request))
+            revision = services.declare_volatile(
+                get_default_sandbox(), request.user, task, form.place, _read_seen_revision(request)
+            )
         except ChangedMeanwhile as error:
             form.add_error(None, str(error))
             task, status = find_task(pk), 412
         except (Conflict, InputError, InfrastructureError) as error:
             form.add_error(None, str(error))
         else:
-            words = f"{form.place.path} is volatile from revision {made.number} on, which is being audited."
-            return _back(request, pk, words)
+            words = f"{form.place.path} is volatile from revision {revision.number} on, which is being audited."
+            return _redirect_to_golden(request, pk, words)
     context: dict[str, Any] = {"task": task, "revision": task.current, "form": form}
     body = {"path": "/orders/O-3/token", "role": "token", "reason": "A token is made at each login."}
-    context["copy_as"] = api_call(request, "POST", "api:declare_volatile_place", args=(task.pk,), body=body)
+    context["copy_as"] = build_api_call(request, "POST", "api:declare_volatile_place", args=(task.pk,), body=body)
     return render(request, "scenarios/volatile.html", context, status=status or (422 if form.errors else 200))
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def remove(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take a volatile place away."""
+def remove_volatile_place(request: HttpRequest, pk: int) -> HttpResponse:
+    """Remove a volatile place."""
     path = Params(request.POST).text("path", 600)
     try:
-        made = services.remove_volatile(default_sandbox(), request.user, find_task(pk), path, _seen(request))
+        revision = services.remove_volatile(
+            get_default_sandbox(), request.user, find_task(pk), path, _read_seen_revision(request)
+        )
     except (Conflict, ChangedMeanwhile, InputError, InfrastructureError) as error:
         messages.error(request, str(error))
         return redirect(reverse("scenarios:task", args=[pk]) + "#golden")
-    return _back(request, pk, f"{path} is not volatile from revision {made.number} on, which is being audited.")
+    return _redirect_to_golden(
+        request, pk, f"{path} is not volatile from revision {revision.number} on, which is being audited."
+    )
 
 
-def _seen(request: HttpRequest) -> int | None:
-    """The number of the revision that the sent form was drawn for."""
+def _read_seen_revision(request: HttpRequest) -> int | None:
+    """Return the number of the revision that the sent form was shown for."""
     return Params(request.POST).number("seen")
 
 
-def _back(request: HttpRequest, pk: int, words: str) -> HttpResponse:
+def _redirect_to_golden(request: HttpRequest, pk: int, words: str) -> HttpResponse:
     messages.success(request, words)
     return redirect(reverse("scenarios:task", args=[pk]) + "#golden")

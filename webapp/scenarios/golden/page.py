@@ -1,4 +1,4 @@
-"""What pages say of a golden state: what it holds other than the start, and in which places right runs may differ."""
+"""Page contents of a golden state: its differences from the start, and the places in which right runs may differ."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthesis.contracts import Volatile
-from synthesis.verifiers.state_changes import ABSENT, StateChange, path_of, state_changes
+from synthesis.verifiers.state_changes import ABSENT, StateChange, find_state_changes, format_path
 from webapp.jobs.models import OPEN_STATES, JobState
-from webapp.jobs.queries import of_subject
-from webapp.scenarios.golden.services import KIND, find_obstacle, list_undecided
+from webapp.jobs.queries import list_subject_jobs
+from webapp.scenarios.golden.services import KIND, find_obstacle, list_undecided_places
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.playground.services import cached_state
+from webapp.scenarios.playground.services import load_cached_state
 from webapp.scenarios.verifiers import FRAMED, VERIFIER_NAMES
 from webapp.templatetags.show import inline_json
 
@@ -49,9 +49,9 @@ class ChangeRow:
     after: str = ""
 
 
-def golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
-    """The golden state of a revision, or whether the task can be judged by one."""
-    last = of_subject(KIND, f"task:{task.pk}").first()
+def build_golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
+    """Build the context of a revision's golden state, or of whether the task can be judged by one."""
+    last = list_subject_jobs(KIND, f"task:{task.pk}").first()
     failed = last is not None and last.state == JobState.FAILED and last.created_at > revision.created_at
     context: dict[str, Any] = {
         "golden_job": last if last is not None and last.state in OPEN_STATES else None,
@@ -64,9 +64,9 @@ def golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
         }
     parts = revision.verifier or {}
     places = [Volatile.model_validate(item) for item in parts.get("volatile", ())]
-    changes = state_changes(cached_state(revision.scenario.initial_id), cached_state(revision.golden_id))
-    rows = list(_limited(list_changes(changes)))
-    undecided = list_undecided(revision)
+    changes = find_state_changes(load_cached_state(revision.scenario.initial_id), load_cached_state(revision.golden_id))
+    rows = list(_limit_rows(list_changes(changes)))
+    undecided = list_undecided_places(revision)
     name, meaning = EQUALITIES[parts.get("equality", "roles")]
     return context | {
         "golden": revision.golden,
@@ -74,7 +74,7 @@ def golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
         "golden_meaning": meaning,
         "golden_is_plain": parts.get("equality") == "plain",
         "golden_changes": rows[:CHANGES_SHOWN],
-        "golden_more": max(0, _count(changes) - CHANGES_SHOWN),
+        "golden_more": max(0, _count_changes(changes) - CHANGES_SHOWN),
         "golden_places": places[:PLACES_SHOWN],
         "golden_places_more": max(0, len(places) - PLACES_SHOWN),
         "golden_undecided": undecided[:PLACES_SHOWN],
@@ -84,34 +84,34 @@ def golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
 
 
 def list_changes(changes: list[StateChange]) -> Iterator[ChangeRow]:
-    """The changes as rows: each added or removed record is one."""
+    """Yield the changes as rows: each added or removed record is one row."""
     for change in changes:
-        path = path_of(change.keys)
+        path = format_path(change.keys)
         if change.kind == "changed":
-            yield ChangeRow(path, "changed", _spelled(change.old), _spelled(change.new))
+            yield ChangeRow(path, "changed", _format_value(change.old), _format_value(change.new))
         elif change.kind == "reordered":
             yield ChangeRow(path, "reordered")
         else:
             for key, item in change.items:
-                place = path + (path_of((key,)) if key else "")
-                told = {"after" if change.kind == "added" else "before": _spelled(item)}
-                yield ChangeRow(place, change.kind, **told)
+                place = path + (format_path((key,)) if key else "")
+                sides = {"after" if change.kind == "added" else "before": _format_value(item)}
+                yield ChangeRow(place, change.kind, **sides)
 
 
-def _limited(rows: Iterator[ChangeRow]) -> Iterator[ChangeRow]:
+def _limit_rows(rows: Iterator[ChangeRow]) -> Iterator[ChangeRow]:
     for _, row in zip(range(CHANGES_SHOWN), rows, strict=False):
         yield row
 
 
-def _count(changes: list[StateChange]) -> int:
+def _count_changes(changes: list[StateChange]) -> int:
     return sum(change.count for change in changes)
 
 
-def _spelled(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "" if value == ABSENT else inline_json(value, VALUE_CHARS)
 
 
 def _find_other_kind(task: Task, revision: TaskRevision) -> TaskRevision | None:
-    """The newest earlier revision that checks or a script judge."""
+    """Return the newest earlier revision that checks or a script judge."""
     rows = task.revisions.filter(number__lt=revision.number, verifier_kind__in=FRAMED)
     return rows.only("number", "verifier_kind").order_by("-number").first()

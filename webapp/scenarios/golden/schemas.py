@@ -1,4 +1,4 @@
-"""Golden states as the API takes them."""
+"""API schemas of golden states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A form made from a tool's working schema, and its reading back into arguments."""
+"""Form made from a tool's working schema, and the parsing of its values into arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNTYPED = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass
 class Field:
-    """One parameter. `value` is the text as typed, kept whatever is wrong with it."""
+    """One parameter. `value` is the text as typed, kept even if it is wrong."""
 
     name: str
     widget: str
@@ -44,15 +44,15 @@ class Field:
 
     @property
     def about(self) -> str:
-        """Its kind, and what happens where it is not sent."""
+        """The kind, and what happens if the field is not sent."""
         kind = self.kind_words or self.kind
         if self.required:
             return kind
         return f"{kind}, optional, without it {self.default}" if self.default else f"{kind}, optional"
 
 
-def plain_schema(schema: Any) -> dict[str, Any]:
-    """The schema of a value that is not null, where that is the only other choice."""
+def strip_null_type(schema: Any) -> dict[str, Any]:
+    """Return the schema of the value that is not null, if null is the only other choice."""
     if not isinstance(schema, dict):
         return {}
     for word in ("anyOf", "oneOf"):
@@ -66,35 +66,35 @@ def plain_schema(schema: Any) -> dict[str, Any]:
     return schema
 
 
-def fields_of(parameters: dict[str, Any]) -> list[Field]:
-    """The fields of a tool, required ones first, in the order of the schema."""
+def build_fields(parameters: dict[str, Any]) -> list[Field]:
+    """Return the fields of a tool, required ones first, in the order of the schema."""
     properties = parameters.get("properties")
     required = parameters.get("required")
     needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-    known = properties if isinstance(properties, dict) else {}
-    made = [_field(name, plain_schema(schema), name in needed) for name, schema in known.items()]
-    return sorted(made, key=lambda item: not item.required)
+    schemas = properties if isinstance(properties, dict) else {}
+    built_fields = [_build_field(name, strip_null_type(schema), name in needed) for name, schema in schemas.items()]
+    return sorted(built_fields, key=lambda item: not item.required)
 
 
-def _field(name: str, schema: dict[str, Any], required: bool) -> Field:
+def _build_field(name: str, schema: dict[str, Any], required: bool) -> Field:
     kind = schema.get("type") if isinstance(schema.get("type"), str) else "any"
-    made = Field(name, "text", str(kind), required, str(schema.get("description") or ""))
+    built_field = Field(name, "text", str(kind), required, str(schema.get("description") or ""))
     if "default" in schema:
-        made.default = json.dumps(schema["default"], ensure_ascii=False)[:80]
+        built_field.default = json.dumps(schema["default"], ensure_ascii=False)[:80]
     if isinstance(schema.get("enum"), list) and schema["enum"]:
-        made.widget = "choice"
-        made.choices = [(json.dumps(item), str(item)) for item in schema["enum"][:200]]
+        built_field.widget = "choice"
+        built_field.choices = [(json.dumps(item), str(item)) for item in schema["enum"][:200]]
     elif kind == "boolean":
-        made.widget = "choice"
-        made.choices = [("true", "true"), ("false", "false")]
+        built_field.widget = "choice"
+        built_field.choices = [("true", "true"), ("false", "false")]
     elif kind not in ("string", "integer", "number"):
-        made.widget = "json"
-    return made
+        built_field.widget = "json"
+    return built_field
 
 
-def fill(fields: list[Field], arguments: dict[str, Any]) -> bool:
-    """Show the arguments of an earlier call. False where the fields cannot give back the same ones."""
-    left = set(arguments)
+def fill_fields(fields: list[Field], arguments: dict[str, Any]) -> bool:
+    """Fill in the arguments of an earlier call. Return False if the fields cannot give back the same ones."""
+    unfilled = set(arguments)
     for item in fields:
         if item.name not in arguments:
             continue
@@ -104,24 +104,25 @@ def fill(fields: list[Field], arguments: dict[str, Any]) -> bool:
                 continue
             item.value = value
         else:
-            item.value = spelled(value, indent=1 if item.widget == "json" else None)
-        left.discard(item.name)
-    return not left
+            item.value = format_json(value, indent=1 if item.widget == "json" else None)
+        unfilled.discard(item.name)
+    return not unfilled
 
 
-def spelled(value: Any, indent: int | None = None) -> str:
-    """A value as JSON that a page can hold and that reads back as the same value."""
+def format_json(value: Any, indent: int | None = None) -> str:
+    """Return a value as JSON that a page can hold and that reads back as the same value."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return LONE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def read(fields: list[Field], posted: QueryDict) -> dict[str, Any]:
-    """The arguments as typed; fields with an `error` kept none. Empty optional fields are not sent."""
+def read_arguments(fields: list[Field], posted: QueryDict) -> dict[str, Any]:
+    """Return the arguments as typed; those of fields with an `error` are missing. Empty optional fields are not
+    sent."""
     arguments: dict[str, Any] = {}
     for item in fields:
         item.value = str(posted.get(item.key, ""))
         try:
-            value = _value(item)
+            value = _parse_value(item)
         except ValueError as error:
             item.error = str(error)
             continue
@@ -130,7 +131,7 @@ def read(fields: list[Field], posted: QueryDict) -> dict[str, Any]:
     return arguments
 
 
-def _value(item: Field) -> Any:
+def _parse_value(item: Field) -> Any:
     text = item.value
     if not text.strip() and not (text and item.kind == "string"):
         if not item.required:
@@ -139,9 +140,9 @@ def _value(item: Field) -> Any:
     if item.widget == "text" and item.kind == "string":
         return text
     if item.kind == "integer":
-        return _integer(text)
+        return _parse_integer(text)
     try:
-        value = read_typed(text)
+        value = parse_typed_json(text)
     except FormatError as error:
         what = "a number" if item.kind == "number" else "JSON"
         raise ValueError(f"This cannot be read as {what}: {error}.") from None
@@ -150,23 +151,25 @@ def _value(item: Field) -> Any:
     return value
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     cleaned = text.strip()
     if not re.fullmatch(r"[+-]?[0-9]{1,30}", cleaned):
         raise ValueError("This is not a whole number.")
     return int(cleaned)
 
 
-def read_typed(text: str, most_levels: int = MAX_DEPTH, most_memory: int = LIGHT) -> Any:
-    """JSON that a person typed; half surrogate pairs are kept, for programs that have to live with them. Raises
-    FormatError that says where."""
+def parse_typed_json(text: str, most_levels: int = MAX_DEPTH, most_memory: int = LIGHT) -> Any:
+    """Parse JSON that a person typed; lone surrogates are kept for programs that must handle them.
+
+    Raises FormatError with the place.
+    """
     return read_json(text, most_levels=most_levels, most_memory=most_memory, broken_text=True)
 
 
-def read_raw(text: str) -> dict[str, Any]:
-    """All arguments from one JSON object. Raises ValueError with what is wrong."""
+def parse_raw_arguments(text: str) -> dict[str, Any]:
+    """Parse all arguments from one JSON object. Raises ValueError with the reason."""
     try:
-        value = read_typed(text or "{}")
+        value = parse_typed_json(text or "{}")
     except FormatError as error:
         raise ValueError(f"This cannot be read as JSON: {error}.") from None
     if not isinstance(value, dict):

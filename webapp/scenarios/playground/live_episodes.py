@@ -1,7 +1,7 @@
-"""Episodes that this process keeps alive for playgrounds: a bounded cache, never the truth.
+"""Episodes that this process keeps alive for playgrounds: a bounded cache, never authoritative.
 
-Another web process may take the next call: it runs the stored ones again, and what is kept here is closed when it is
-found to stand elsewhere than its row, or idle.
+Another web process may take the next call: it runs the stored calls again, and the episode here is closed when it is
+found to be in another state than its row, or idle.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LiveEpisode:
 
 
 class Cache:
-    """The latest used episodes; the oldest and the idle ones are closed."""
+    """The most recently used episodes; the oldest and the idle ones are closed."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[int, LiveEpisode] = OrderedDict()
@@ -37,7 +37,7 @@ class Cache:
         self._sweeper: threading.Timer | None = None
 
     def take(self, playground: int, serial: int) -> LiveEpisode | None:
-        """The live episode if it stands exactly at `serial`; one that does not is closed."""
+        """Return the live episode if it is exactly at `serial`; close it if it is not."""
         with self._lock:
             live = self._held.pop(playground, None)
             if live is None:
@@ -72,7 +72,7 @@ class Cache:
             self.drop(playground)
 
     def sweep(self, idle: float = IDLE_SECONDS) -> None:
-        """Close what nobody used for `idle` seconds."""
+        """Close episodes that were not used for `idle` seconds."""
         before = time.monotonic() - idle
         for playground, live in list(self._held.items()):
             if live.used < before:

@@ -1,4 +1,4 @@
-"""What the playground page shows: tools, the form, one call with its changes, the history and the state."""
+"""Contents of the playground page: tools, the form, one call with its changes, the history and the state."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.models import Playground, PlaygroundCall
 from webapp.scenarios.playground import argument_form as reading
-from webapp.scenarios.playground.services import cached_state, program
-from webapp.scenarios.state_views import state_context
+from webapp.scenarios.playground.services import load_cached_state, load_program
+from webapp.scenarios.state_views import build_state_context
 
 RESULT_SHOWN = 100_000
 
@@ -38,60 +38,60 @@ class Form:
         return bool(self.text_error) or any(item.error for item in self.fields)
 
 
-def tools_of(row: Playground) -> list[Tool]:
-    """The tools that can be called: all of the version's, but for what the task at hand withholds."""
+def list_offered_tools(row: Playground) -> list[Tool]:
+    """Return the callable tools: all of the version's, except what the task withholds."""
     listed = row.version.tools.only("name", "kind", "description", "position", "version_id")
-    return [tool for tool in listed if row.revision_id is None or _offered(row, tool)]
+    return [tool for tool in listed if row.revision_id is None or _find_offered_tool(row, tool)]
 
 
 def find_tool(row: Playground, name: str) -> Tool | None:
     tool = row.version.tools.filter(name=name.replace("\0", "")).first()
     if tool is None or row.revision_id is None:
         return tool
-    known = _offered(row, tool)
-    if known is None:
+    offered_tool = _find_offered_tool(row, tool)
+    if offered_tool is None:
         return None
-    tool.parameters, tool.description = known.parameters, known.description
+    tool.parameters, tool.description = offered_tool.parameters, offered_tool.description
     return tool
 
 
-def _offered(row: Playground, tool: Tool) -> OfferedTool | None:
-    """The tool as the task of the playground offers it; None where it is withheld."""
-    return next((one for one in program(row.version_id, row.revision_id).tools if one.name == tool.name), None)
+def _find_offered_tool(row: Playground, tool: Tool) -> OfferedTool | None:
+    """Return the tool as the task of the playground offers it; None if it is withheld."""
+    return next((one for one in load_program(row.version_id, row.revision_id).tools if one.name == tool.name), None)
 
 
 def read_form(posted: QueryDict, tool: Tool) -> Form:
-    """What was typed, read; errors stand at what they are about."""
-    form = Form(reading.fields_of(tool.parameters), raw=posted.get("raw") == "1")
+    """Read the submitted form; errors are on the fields that they are about."""
+    form = Form(reading.build_fields(tool.parameters), raw=posted.get("raw") == "1")
     if not form.raw:
-        form.arguments = reading.read(form.fields, posted)
+        form.arguments = reading.read_arguments(form.fields, posted)
         return form
     form.text = str(posted.get("arguments", ""))
     try:
-        form.arguments = reading.read_raw(form.text)
+        form.arguments = reading.parse_raw_arguments(form.text)
     except ValueError as error:
         form.text_error = str(error)
     return form
 
 
-def blank_form(tool: Tool, given: dict[str, Any], *, raw: bool | None) -> Form:
-    """An empty form, or one filled with the arguments of a call: as JSON where fields cannot hold them."""
-    form = Form(reading.fields_of(tool.parameters))
-    fits = reading.fill(form.fields, given)
+def build_blank_form(tool: Tool, given: dict[str, Any], *, raw: bool | None) -> Form:
+    """Return an empty form, or one filled with the arguments of a call: as JSON if fields cannot hold them."""
+    form = Form(reading.build_fields(tool.parameters))
+    fits = reading.fill_fields(form.fields, given)
     form.raw = not fits if raw is None else raw
-    form.text = reading.spelled(given or {item.name: None for item in form.fields if item.required}, indent=2)
+    form.text = reading.format_json(given or {item.name: None for item in form.fields if item.required}, indent=2)
     return form
 
 
-def position(request: HttpRequest, row: Playground) -> int:
-    """The call that `?at=` names; the last one where it names none."""
+def get_position(request: HttpRequest, row: Playground) -> int:
+    """Return the call that `?at=` names, the last one by default."""
     number = Params(request.GET).number("at")
     return row.length if number is None else min(number, row.length)
 
 
-def state_after(row: Playground, at: int) -> tuple[State, State]:
-    """The states after call `at` and before it."""
-    state: State = cached_state(row.start_id) if row.start_id else {}
+def load_states_around(row: Playground, at: int) -> tuple[State, State]:
+    """Return the states after call `at` and before it."""
+    state: State = load_cached_state(row.start_id) if row.start_id else {}
     before, last = state, 0
     for index, patch in row.calls.filter(index__lte=at, change_count__gt=0).values_list("index", "patch"):
         before, last = state, index
@@ -101,18 +101,18 @@ def state_after(row: Playground, at: int) -> tuple[State, State]:
     return state, before
 
 
-def changed_paths(row: Playground, at: int) -> frozenset[str]:
+def list_changed_paths(row: Playground, at: int) -> frozenset[str]:
     patch = row.calls.filter(index=at).values_list("patch", flat=True).first() or []
     return frozenset(operation["path"] for operation in patch[:500] if operation["op"] != "remove")
 
 
-def shown_result(call: PlaygroundCall) -> tuple[str, int]:
-    """The result as text, bounded, and how many characters are left out."""
+def format_result(call: PlaygroundCall) -> tuple[str, int]:
+    """Return the result as text, bounded, and the number of characters left out."""
     text = json.dumps(call.result, ensure_ascii=False, indent=2)
     return text[:RESULT_SHOWN], max(len(text) - RESULT_SHOWN, 0)
 
 
-def context(
+def build_playground_context(
     request: HttpRequest,
     row: Playground,
     *,
@@ -120,22 +120,22 @@ def context(
     form: Form | None = None,
     validation: str = "",
 ) -> dict[str, Any]:
-    """Everything on the page. `tool` and `form` are given when what was typed is shown again."""
-    at = position(request, row)
+    """Build the context of the page. `tool` and `form` are given if the submitted form is shown again."""
+    at = get_position(request, row)
     history = list(row.calls.defer("result", "patch", "arguments").order_by("-index"))
     call = row.calls.filter(index=at).first() if at else None
-    tools = tools_of(row)
+    tools = list_offered_tools(row)
     params = Params(request.GET)
-    wanted, asked = params.search_text("find", 100), params.text("tool")
-    chosen = tool or _chosen(row, asked, call)
-    state, before = state_after(row, at)
+    tool_search, tool_name = params.search_text("find", 100), params.text("tool")
+    chosen = tool or _find_chosen_tool(row, tool_name, call)
+    state, before = load_states_around(row, at)
     content: dict[str, Any] = {
         "playground": row,
         "environment": row.version.environment,
         "mine": row.user_id == getattr(request.user, "pk", None),
-        "tools": [item for item in tools if wanted.lower() in item.name.lower()],
+        "tools": [item for item in tools if tool_search.lower() in item.name.lower()],
         "tool_total": len(tools),
-        "wanted_tool": wanted,
+        "wanted_tool": tool_search,
         "tool": chosen,
         "at": at,
         "call": call,
@@ -144,31 +144,31 @@ def context(
         "undone": row.undone[-1] if row.undone else None,
     }
     if chosen is not None:
-        about = chosen.description.partition("\n\n")[0].strip()
-        content["about"], content["about_more"] = about[:400], about != chosen.description.strip()
-        content["focus"] = bool(asked) and form is None and content["mine"]
+        summary = chosen.description.partition("\n\n")[0].strip()
+        content["about"], content["about_more"] = summary[:400], summary != chosen.description.strip()
+        content["focus"] = bool(tool_name) and form is None and content["mine"]
         raw = {"1": True, "0": False}.get(params.text("raw"))
         following = row.undone[-1] if params.flag("next") and row.undone else None
-        content["form"] = form or blank_form(chosen, _given(chosen, call, following), raw=raw)
+        content["form"] = form or build_blank_form(chosen, _get_initial_arguments(chosen, call, following), raw=raw)
     if call is not None:
-        content["changes"], content["more_changes"] = queries.changes(before, call.patch)
-        content["result"], content["result_left"] = shown_result(call)
+        content["changes"], content["more_changes"] = queries.list_patch_changes(before, call.patch)
+        content["result"], content["result_left"] = format_result(call)
         content["refused"] = isinstance(call.result, dict) and False in (
             call.result.get("success"),
             call.result.get("ok"),
         )
         content["arguments"] = json.dumps(call.arguments, ensure_ascii=False, indent=2)[:RESULT_SHOWN]
     url = reverse("scenarios:playground_state", args=[row.pk])
-    changed = changed_paths(row, at) if at else frozenset()
-    return content | state_context(request, state, url, changed=changed, extra=f"at={at}", plain=True)
+    changed = list_changed_paths(row, at) if at else frozenset()
+    return content | build_state_context(request, state, url, changed=changed, extra=f"at={at}", plain=True)
 
 
-def _given(tool: Tool, call: PlaygroundCall | None, following: dict[str, Any] | None) -> dict[str, Any]:
-    """The arguments that a form begins with: those of the call that redo would make, or of the one that is shown."""
+def _get_initial_arguments(tool: Tool, call: PlaygroundCall | None, following: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the initial arguments of a form: those of the call that redo would make, or of the shown call."""
     if following is not None and following["tool"] == tool.name:
         return dict(following["arguments"])
     return dict(call.arguments) if call is not None and call.tool == tool.name else {}
 
 
-def _chosen(row: Playground, name: str, call: PlaygroundCall | None) -> Tool | None:
+def _find_chosen_tool(row: Playground, name: str, call: PlaygroundCall | None) -> Tool | None:
     return find_tool(row, name or (call.tool if call else "")) if name or call else None

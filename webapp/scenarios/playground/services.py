@@ -11,16 +11,16 @@ from django.db import transaction
 
 from synthesis.contracts import DEFAULT_NOW, DEFAULT_SEED, CallError, CallResult, Program, State, Validation
 from synthesis.errors import EnvariumError, EpisodeLost, InputError, ProgramEnded, StateError
-from synthesis.formats.values import clean
-from synthesis.runtime import default_sandbox
+from synthesis.formats.values import clean_text
+from synthesis.runtime import get_default_sandbox
 from synthesis.runtime.child.schema import validate_arguments
-from synthesis.runtime.encoding import apply_patch, decode_state, state_hash
+from synthesis.runtime.encoding import apply_patch, decode_state, hash_state
 from synthesis.runtime.episode import Episode
 from webapp.environments.models import Version
-from webapp.environments.services import program_of
+from webapp.environments.services import build_program
 from webapp.scenarios.models import Playground, PlaygroundCall, Scenario, TaskRevision
 from webapp.scenarios.playground.live_episodes import CACHE, LiveEpisode
-from webapp.scenarios.references import offered_program
+from webapp.scenarios.references import build_offered_program
 from webapp.scenarios.states import load_state, store_state
 
 MOST_CALLS = 500
@@ -36,7 +36,7 @@ CONTINUES = "The playground continues from before that call."
 
 
 class Conflict(EnvariumError):
-    """Somebody, or another tab, changed the playground since this page was loaded."""
+    """A change of the playground by another person or tab since this page was loaded."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -45,11 +45,11 @@ class Conflict(EnvariumError):
 
 
 class CallLost(EnvariumError):
-    """The call ended its process. Nothing was stored; the playground stands where it stood."""
+    """A call that ended its process. Nothing was stored; the playground is unchanged."""
 
 
 class Diverged(EnvariumError):
-    """Running the stored calls again did not lead to the stored state."""
+    """A repetition of the stored calls that did not lead to the stored state."""
 
     def __init__(self, index: int) -> None:
         super().__init__(
@@ -60,25 +60,27 @@ class Diverged(EnvariumError):
 
 
 @lru_cache(maxsize=32)
-def program(version_id: int, revision_id: int | None = None) -> Program:
-    """A version's program, or what a revision of a task offers of it; neither ever changes."""
+def load_program(version_id: int, revision_id: int | None = None) -> Program:
+    """Return a version's program, or what a revision of a task offers of it; neither ever changes."""
     if revision_id is not None:
         rows = TaskRevision.objects.select_related("scenario__version").defer("record", "scenario__version__record")
-        return offered_program(rows.get(pk=revision_id))
-    return program_of(Version.objects.get(pk=version_id))
+        return build_offered_program(rows.get(pk=revision_id))
+    return build_program(Version.objects.get(pk=version_id))
 
 
 @lru_cache(maxsize=8)
-def cached_state(digest: str) -> Any:
-    """A stored state; nobody may change what this returns."""
+def load_cached_state(digest: str) -> Any:
+    """Return a stored state; callers must not change it."""
     return load_state(digest)
 
 
-def create(user: Any, version: Version, scenario: Scenario | None, origin: Playground | None = None) -> Playground:
-    """Start an episode and the playground that owns it. Raises what the sandbox raises."""
+def create_playground(
+    user: Any, version: Version, scenario: Scenario | None, origin: Playground | None = None
+) -> Playground:
+    """Start an episode and create the playground that owns it. Raises the errors of the sandbox."""
     initial = scenario.initial_id if scenario else None
     seed, now = (origin.seed, origin.now) if origin else (DEFAULT_SEED, DEFAULT_NOW)
-    episode = _begin(program(version.pk), initial, seed, now)
+    episode = _start_episode(load_program(version.pk), initial, seed, now)
     try:
         start = store_state(episode.state())
     except BaseException:
@@ -110,7 +112,7 @@ class MadeCall:
 
 @dataclass(frozen=True)
 class EarlierCalls:
-    """What a playground begins with: an episode, its first state, the calls made in it, and those that may follow."""
+    """Start of a playground: an episode, its first state, the calls made in it, and those that may follow."""
 
     episode: Episode
     start: State
@@ -118,10 +120,11 @@ class EarlierCalls:
     following: Sequence[dict[str, Any]] = ()
 
 
-def adopt(
+def create_adopted_playground(
     user: Any, revision: TaskRevision, earlier: EarlierCalls, *, seed: int, now: str, validation: Validation
 ) -> Playground:
-    """A playground at a task that goes on after calls which undo leaves alone. Redo offers those that `follow`."""
+    """Create a playground at a task that continues after calls which undo leaves alone. Redo offers those that
+    `follow`."""
     scenario = revision.scenario
     start = store_state(earlier.start)
     with transaction.atomic():
@@ -140,13 +143,13 @@ def adopt(
             undone=list(reversed(earlier.following)),
         )
         PlaygroundCall.objects.bulk_create(
-            _call(row, index, call, validation) for index, call in enumerate(earlier.made, 1)
+            _build_call_row(row, index, call, validation) for index, call in enumerate(earlier.made, 1)
         )
     CACHE.put(row.pk, LiveEpisode(earlier.episode, row.serial))
     return row
 
 
-def _call(row: Playground, index: int, call: MadeCall, validation: Validation) -> PlaygroundCall:
+def _build_call_row(row: Playground, index: int, call: MadeCall, validation: Validation) -> PlaygroundCall:
     result = call.result
     return PlaygroundCall(
         playground=row,
@@ -164,41 +167,41 @@ def _call(row: Playground, index: int, call: MadeCall, validation: Validation) -
     )
 
 
-def reset(row: Playground) -> Playground:
-    """A fresh playground from the same beginning; this one stays as it is."""
+def reset_playground(row: Playground) -> Playground:
+    """Return a new playground with the same start; this one remains as it is."""
     if row.revision_id is not None:
         raise InputError("A fork is begun again from its parent's replay; this one stays as it is.")
-    return create(row.user, row.version, row.scenario, origin=row)
+    return create_playground(row.user, row.version, row.scenario, origin=row)
 
 
-def _begin(begun: Program, initial: str | None, seed: int, now: str) -> Episode:
-    state = cached_state(initial) if initial else {}
-    return default_sandbox().reset(begun, state, seed=seed, now=now, validation="source")
+def _start_episode(begun: Program, initial: str | None, seed: int, now: str) -> Episode:
+    state = load_cached_state(initial) if initial else {}
+    return get_default_sandbox().reset(begun, state, seed=seed, now=now, validation="source")
 
 
-def executed(call: PlaygroundCall) -> bool:
-    """Whether a call reached the program; one refused before that leaves no trace in the episode."""
+def was_executed(call: PlaygroundCall) -> bool:
+    """Return whether a call reached the program; one refused before that leaves no trace in the episode."""
     kind, name = (call.error or {}).get("kind"), (call.error or {}).get("type")
     return kind != "unknown_tool" and not (kind == "bad_arguments" and not name)
 
 
-def live_of(row: Playground) -> LiveEpisode:
-    """The episode in the playground's state, rebuilt by running the stored calls if it is gone."""
+def get_live_episode(row: Playground) -> LiveEpisode:
+    """Return the episode in the playground's state, rebuilt by running the stored calls if it is gone."""
     live = CACHE.take(row.pk, row.serial)
     if live is None:
-        live = LiveEpisode(_rebuild(row), row.serial)
+        live = LiveEpisode(_rebuild_episode(row), row.serial)
         CACHE.put(row.pk, live)
     return live
 
 
-def _rebuild(row: Playground) -> Episode:
+def _rebuild_episode(row: Playground) -> Episode:
     calls = list(row.calls.only("index", "tool", "arguments", "patch", "error", "state_hash"))
-    episode = _begin(program(row.version_id, row.revision_id), row.initial_id, row.seed, row.now)
+    episode = _start_episode(load_program(row.version_id, row.revision_id), row.initial_id, row.seed, row.now)
     try:
         for call in calls:
-            if executed(call) and episode.call(call.tool, call.arguments).patch != call.patch:
+            if was_executed(call) and episode.call(call.tool, call.arguments).patch != call.patch:
                 raise Diverged(call.index)
-        if episode.state_hash() != hash_now(row):
+        if episode.state_hash() != get_state_hash(row):
             raise Diverged(calls[-1].index if calls else 0)
     except ProgramEnded as error:
         episode.close()
@@ -209,30 +212,33 @@ def _rebuild(row: Playground) -> Episode:
     return episode
 
 
-def hash_now(row: Playground) -> str:
-    """The hash of the state after the last call."""
+def get_state_hash(row: Playground) -> str:
+    """Return the hash of the state after the last call."""
     last = row.calls.order_by("-index").values_list("state_hash", flat=True).first()
-    return last or (row.start.state_hash if row.start else state_hash({}))
+    return last or (row.start.state_hash if row.start else hash_state({}))
 
 
 def run_call(
     row: Playground, serial: int, tool: str, arguments: dict[str, Any], validation: Validation
 ) -> PlaygroundCall:
     """Run one call and store it. Raises Conflict, CallLost, Diverged or what the sandbox raises."""
-    _expect(row, serial)
+    _require_serial(row, serial)
     validation = cast(Validation, row.validation or validation)
     if row.length >= MOST_CALLS:
         raise CallLost(f"A playground holds {MOST_CALLS} calls. Reset to go on; this history stays.")
-    refusal = refusal_of(program(row.version_id, row.revision_id), tool, arguments) if validation == "schema" else None
+    refusal = (
+        find_refusal(load_program(row.version_id, row.revision_id), tool, arguments) if validation == "schema" else None
+    )
     if refusal is not None:
-        return _store(row, serial, tool, arguments, validation, refusal, hash_now(row), None)
-    live = live_of(row)
+        return _store_call(row, serial, tool, arguments, validation, refusal, get_state_hash(row), None)
+    live = get_live_episode(row)
     with live.lock:
+        # Another request may have changed the episode while this one waited for the lock.
         if live.serial != serial:
             raise Conflict
         try:
             result = live.episode.call(tool, arguments)
-            digest = live.episode.state_hash() if result.patch else hash_now(row)
+            digest = live.episode.state_hash() if result.patch else get_state_hash(row)
             _require_fitting(row, result)
         except EpisodeLost as error:
             CACHE.drop(row.pk)
@@ -242,22 +248,22 @@ def run_call(
         except StateError as error:
             CACHE.drop(row.pk)
             what = "What the call left behind cannot be used, so its process was ended"
-            raise CallLost(f"{what}: {clean(str(error))[:500]}. {CONTINUES}") from error
-        return _store(row, serial, tool, arguments, validation, result, digest, live)
+            raise CallLost(f"{what}: {clean_text(str(error))[:500]}. {CONTINUES}") from error
+        return _store_call(row, serial, tool, arguments, validation, result, digest, live)
 
 
 def _require_fitting(row: Playground, result: CallResult) -> None:
-    """Raises StateError where what a call says it changed does not fit the state before it, or cannot be read."""
+    """Raise StateError if a call's patch does not fit the state before it, or the new state cannot be read."""
     if not result.patch:
         return
-    state = cached_state(row.start_id) if row.start_id else {}
+    state = load_cached_state(row.start_id) if row.start_id else {}
     for patch in row.calls.filter(change_count__gt=0).order_by("index").values_list("patch", flat=True):
         state = apply_patch(state, patch)
     decode_state(apply_patch(state, result.patch))
 
 
-def refusal_of(called: Program, tool: str, arguments: dict[str, Any]) -> CallResult | None:
-    """What an agent reads where its arguments do not fit the tool's schema; None where they fit."""
+def find_refusal(called: Program, tool: str, arguments: dict[str, Any]) -> CallResult | None:
+    """Return the error that an agent gets if its arguments do not fit the tool's schema; None if they fit."""
     schema = next((item.parameters for item in called.tools if item.name == tool), None)
     problem = validate_arguments(arguments, schema) if schema is not None else None
     if problem is None:
@@ -265,12 +271,12 @@ def refusal_of(called: Program, tool: str, arguments: dict[str, Any]) -> CallRes
     return CallResult(ok=False, error=CallError(kind="bad_arguments", message=problem))
 
 
-def _expect(row: Playground, serial: int) -> None:
+def _require_serial(row: Playground, serial: int) -> None:
     if row.serial != serial:
         raise Conflict
 
 
-def _store(
+def _store_call(
     row: Playground,
     serial: int,
     tool: str,
@@ -282,11 +288,11 @@ def _store(
 ) -> PlaygroundCall:
     try:
         with transaction.atomic():
-            held = Playground.objects.select_for_update().get(pk=row.pk)
-            _expect(held, serial)
+            locked_row = Playground.objects.select_for_update().get(pk=row.pk)
+            _require_serial(locked_row, serial)
             call = PlaygroundCall.objects.create(
-                playground=held,
-                index=held.length + 1,
+                playground=locked_row,
+                index=locked_row.length + 1,
                 tool=tool[:200],
                 arguments=arguments,
                 validation=validation,
@@ -298,43 +304,44 @@ def _store(
                 duration_us=result.duration_us,
                 state_hash=digest,
             )
-            _advance(held, length=held.length + 1, undone=[])
+            _advance_playground(locked_row, length=locked_row.length + 1, undone=[])
     except BaseException:
+        # The live episode has made the call already: without its row it is ahead of the stored state.
         if live is not None:
             CACHE.drop(row.pk)
         raise
-    kept = live or CACHE.take(row.pk, serial)
-    if kept is not None:
-        kept.serial = held.serial
+    kept_live = live or CACHE.take(row.pk, serial)
+    if kept_live is not None:
+        kept_live.serial = locked_row.serial
     return call
 
 
-def _advance(held: Playground, *, length: int, undone: list[Any]) -> None:
+def _advance_playground(held: Playground, *, length: int, undone: list[Any]) -> None:
     held.serial += 1
     held.length = length
     held.undone = undone
     held.save(update_fields=["serial", "length", "undone", "updated_at"])
 
 
-def undo(row: Playground, serial: int) -> PlaygroundCall | None:
-    """Take the last call back. The episode is rebuilt without it when it is next needed."""
+def undo_call(row: Playground, serial: int) -> PlaygroundCall | None:
+    """Remove the last call. The episode is rebuilt without it when it is next needed."""
     with transaction.atomic():
-        held = Playground.objects.select_for_update().get(pk=row.pk)
-        _expect(held, serial)
-        last = held.calls.order_by("-index").first()
+        locked_row = Playground.objects.select_for_update().get(pk=row.pk)
+        _require_serial(locked_row, serial)
+        last = locked_row.calls.order_by("-index").first()
         if last is None:
             return None
-        if last.index <= held.kept:
+        if last.index <= locked_row.kept:
             raise InputError(NOT_ITS_OWN)
-        kept = {"tool": last.tool, "arguments": last.arguments, "validation": last.validation}
+        undone_call = {"tool": last.tool, "arguments": last.arguments, "validation": last.validation}
         last.delete()
-        _advance(held, length=held.length - 1, undone=[*held.undone, kept])
+        _advance_playground(locked_row, length=locked_row.length - 1, undone=[*locked_row.undone, undone_call])
     CACHE.drop(row.pk)
     return last
 
 
-def redo(row: Playground, serial: int) -> PlaygroundCall | None:
-    """Run again what undo took back last."""
+def redo_call(row: Playground, serial: int) -> PlaygroundCall | None:
+    """Run the call again that undo removed last."""
     if not row.undone:
         return None
     *rest, last = row.undone

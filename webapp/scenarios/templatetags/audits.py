@@ -17,13 +17,13 @@ register = template.Library()
 
 @register.filter
 def remedy(kind: str, revision: TaskRevision) -> str:
-    """What a person can do about a kind of fault of a revision."""
+    """Return what a person can do about a kind of fault of a revision."""
     return find_remedy(kind, revision)
 
 
 @register.simple_tag
 def mutant_cells(line: MutantLine) -> SafeString:
-    """What a check notices, as shaded numbers; drawn in one go, for a desk has dozens of them."""
+    """Return what a check notices, as shaded numbers; drawn at once, since a desk has dozens of them."""
     words = escape(line.words)
     cells = "".join(map(_cell, line.cells))
     return mark_safe(f'<span class="mutants" role="img" aria-label="{words}" title="{words}">{cells}</span>')

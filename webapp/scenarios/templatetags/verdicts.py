@@ -1,4 +1,4 @@
-"""Template filters that name what verifiers of a kind decide: checks, criteria, assertions."""
+"""Template filters that name the parts that a kind of verifier decides: checks, criteria, assertions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ register = template.Library()
 
 @register.filter
 def verdict_name(kind: str) -> str:
-    """One of the parts that a kind of verifier decides."""
+    """Return the name of one of the parts that a kind of verifier decides."""
     return name_verdict(kind)
 
 
 @register.filter
 def verdict_names(kind: str) -> str:
-    """Several of them."""
+    """Return the name of several of these parts."""
     return name_verdict(kind, 2)

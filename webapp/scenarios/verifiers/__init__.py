@@ -1,11 +1,11 @@
-"""The verifiers of stored revisions: as `synthesis` takes them and as people call them (`stored_verifiers.py`), in the
-API (`verifier_schemas.py`), and in differences between revisions (`verifier_texts.py`)."""
+"""Verifiers of stored revisions: as `synthesis` takes them and as people call them (`stored_verifiers.py`), in the API
+(`verifier_schemas.py`), and in differences between revisions (`verifier_texts.py`)."""
 
 from webapp.scenarios.verifiers.stored_verifiers import (
     FRAMED,
     VERIFIER_NAMES,
     VERIFIER_TITLES,
-    name_criteria,
+    list_criteria_lines,
     name_verdict,
     needs_judge,
     read_criteria,
@@ -17,7 +17,7 @@ __all__ = [
     "FRAMED",
     "VERIFIER_NAMES",
     "VERIFIER_TITLES",
-    "name_criteria",
+    "list_criteria_lines",
     "name_verdict",
     "needs_judge",
     "read_criteria",

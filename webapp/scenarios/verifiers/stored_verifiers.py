@@ -1,4 +1,4 @@
-"""The verifier of a stored revision, as `synthesis` takes it, and what pages call its parts."""
+"""Verifier of a stored revision, as `synthesis` takes it, and the names of its parts on pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from synthesis.contracts import (
     ScriptVerifier,
     Verifier,
 )
-from synthesis.formats.criteria import asks_judge, criterion_line
+from synthesis.formats.criteria import format_criterion_line, needs_fact_judge
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import Check, TaskRevision
 from webapp.scenarios.states import load_state
@@ -60,17 +60,17 @@ def read_verifier(revision: TaskRevision) -> Verifier:
         return GoldenVerifier(**(revision.verifier or {}), state=load_state(revision.golden_id), checks=checks)
     rule: Any = revision.score_rule
     marks: tuple[Any, ...] = tuple(mark for _, _, mark in rows if mark)
-    known = marks if marks and len(marks) == len(checks) else None
-    return ChecksVerifier(checks=checks, marks=known, rule=rule, frame=frame)
+    known_marks = marks if marks and len(marks) == len(checks) else None
+    return ChecksVerifier(checks=checks, marks=known_marks, rule=rule, frame=frame)
 
 
 def name_verdict(kind: str, count: int = 1) -> str:
-    """Return what people call one of the parts that a kind of verifier decides, or several of them."""
+    """Return the name of one of the parts that a kind of verifier decides, or of several."""
     return VERDICT_NAMES.get(kind, VERDICT_NAMES["checks"])[count != 1]
 
 
 def read_shown_source(check: Check) -> str:
-    """Return the source that people are shown of a check: of an assertion the whole script, not what is made of it."""
+    """Return the source that is shown of a check: for an assertion the whole script, not the source made from it."""
     revision = check.revision
     return str((revision.verifier or {}).get("source", "")) if revision.verifier_kind == "script" else check.source
 
@@ -80,12 +80,12 @@ def read_criteria(stored: Iterable[Any]) -> tuple[Criterion, ...]:
     return tuple(Criterion.model_validate(one) for one in stored)
 
 
-def name_criteria(revisions: Iterable[int]) -> dict[int, list[str]]:
+def list_criteria_lines(revisions: Iterable[int]) -> dict[int, list[str]]:
     """Return the lines of the criteria of those among the revisions that a rubric judges."""
     rows = TaskRevision.objects.filter(pk__in=list(revisions), verifier_kind="rubric").values_list("pk", "criteria")
-    return {pk: [criterion_line(one) for one in read_criteria(criteria)] for pk, criteria in rows}
+    return {pk: [format_criterion_line(one) for one in read_criteria(criteria)] for pk, criteria in rows}
 
 
 def needs_judge(revision: TaskRevision) -> bool:
     """Return whether a judge has to decide what an attempt at the revision earns."""
-    return asks_judge(read_criteria(revision.criteria))
+    return needs_fact_judge(read_criteria(revision.criteria))

@@ -1,4 +1,4 @@
-"""Verifiers as the API shows them, told apart by `kind`."""
+"""API schemas of verifiers, distinguished by `kind`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from webapp.scenarios.verifiers import read_criteria
 
 
 class AllowanceOut(Schema):
-    """`*` in a path is any one key; `/+` at its end are records added, `/-` removed, `most` of them (null: any
-    number). A field may become one of `values`, or a number from `minimum` to `maximum`; records are among `records`
-    (id, content). Without all of these anything is right."""
+    """An allowed change. `*` in a path is any one key; `/+` at its end are records added, `/-` removed, `most` of them
+    (null: any number). A field may become one of `values`, or a number from `minimum` to `maximum`; records are among
+    `records` (id, content). Without all of these anything is right."""
 
     path: str
     most: int | None = None
@@ -30,7 +30,7 @@ class AllowanceOut(Schema):
 
 
 class FrameOut(Schema):
-    """What a right way may change; any other change makes the reward 0."""
+    """Changes that a right way may make; any other change makes the reward 0."""
 
     allowances: list[AllowanceOut] = []
 
@@ -51,7 +51,7 @@ class ChecksVerifierOut(Schema):
 
 
 class VolatileOut(Schema):
-    """A place that may differ between two right ends, and the role that says how it is compared."""
+    """A place that may differ between two right ends, and the role that determines its comparison."""
 
     path: str
     role: VolatileRole
@@ -100,8 +100,8 @@ VerifierOut = Annotated[
 ]
 
 
-def spell_verifier(revision: TaskRevision) -> VerifierOut:
-    """Return what judges a revision; a golden state is named by its hash and not loaded."""
+def serialize_verifier(revision: TaskRevision) -> VerifierOut:
+    """Return the verifier of a revision; a golden state is named by its hash and not loaded."""
     checks = [CheckSourceOut(label=row.label, source=row.source) for row in revision.checks.all() if row.source]
     frame = FrameOut.model_validate(revision.frame) if revision.frame is not None else None
     parts = revision.verifier or {}

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from synthesis.formats.criteria import criterion_line
+from synthesis.formats.criteria import format_criterion_line
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.verifiers import VERIFIER_TITLES, read_criteria
 
 
-def spell_verifier_texts(revision: TaskRevision) -> dict[str, str]:
-    """Return the texts of what judges a revision; a golden state is named by its hash."""
-    criteria = [criterion_line(one) for one in read_criteria(revision.criteria)]
+def format_verifier_texts(revision: TaskRevision) -> dict[str, str]:
+    """Return the texts of a revision's verifier; a golden state is named by its hash."""
+    criteria = [format_criterion_line(one) for one in read_criteria(revision.criteria)]
     parts = {**(revision.verifier or {}), "rule": revision.score_rule, "criteria": criteria}
-    return spell_part_texts(revision.verifier_kind, parts | {"state": revision.golden_id})
+    return format_part_texts(revision.verifier_kind, parts | {"state": revision.golden_id})
 
 
-def spell_part_texts(kind: str, parts: Mapping[str, Any]) -> dict[str, str]:
+def format_part_texts(kind: str, parts: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of the parts that a verifier of this kind has."""
     texts = {"Verifier": VERIFIER_TITLES.get(kind, kind)}
     if kind == "checks":

@@ -1,4 +1,4 @@
-"""The filter by what tasks withhold: for their list, the API and datasets."""
+"""Filter by what tasks withhold: for their list, the API and datasets."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CHOICES = [
 WORDS = dict(CHOICES)
 
 
-def withheld_filter(wanted: str, prefix: str = "") -> Q:
-    """The tasks that withhold what is wanted; `prefix` leads to the task (`task__`)."""
+def build_withheld_filter(wanted: str, prefix: str = "") -> Q:
+    """Return a filter for tasks that withhold what is wanted; `prefix` leads to the task (`task__`)."""
     nothing = Q(**{f"{prefix}withheld": ""})
     if wanted == "none":
         return nothing

@@ -8,12 +8,12 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
 from webapp.rest.types import Id, PageOf
 from webapp.taxonomy.changes import queries, services
-from webapp.taxonomy.changes.preview import ChangePreview, previewed
+from webapp.taxonomy.changes.preview import ChangePreview, preview_change
 from webapp.taxonomy.changes.schemas import (
     PreviewIn,
     PreviewOut,
@@ -23,41 +23,41 @@ from webapp.taxonomy.changes.schemas import (
     TreeChangeQuery,
     UndoIn,
 )
-from webapp.taxonomy.changes.undo import undo
+from webapp.taxonomy.changes.undo import take_back_change
 from webapp.taxonomy.models import TreeChange
 
 router = Router(tags=["taxonomy"])
 
 
-@router.post("/tree-changes/preview", auth=needs("read"), response=PreviewOut)
+@router.post("/tree-changes/preview", auth=require_scope("read"), response=PreviewOut)
 def preview_tree_change(request: HttpRequest, wish: PreviewIn) -> ChangePreview:
-    """What a change would do, and everything that it touches. Nothing is changed; 409 where the tree cannot be so."""
-    return previewed(wish.change.wish())
+    """The effects of a change, and everything that it touches. Nothing is changed; 409 if the tree cannot be so."""
+    return preview_change(wish.change.wish())
 
 
-@router.get("/tree-changes", auth=needs("read"), response=PageOf[TreeChangeLine])
+@router.get("/tree-changes", auth=require_scope("read"), response=PageOf[TreeChangeLine])
 def list_tree_changes(request: HttpRequest, query: Query[TreeChangeQuery]) -> Any:
     """Changes of the tree, newest first. The newest one's id is the serial of the tree."""
-    return cursor_page(queries.history(query.node), query)
+    return cursor_page(queries.list_changes(query.node), query)
 
 
-@router.post("/tree-changes", auth=needs("review"), response={201: TreeChangeOut})
+@router.post("/tree-changes", auth=require_scope("review"), response={201: TreeChangeOut})
 @idempotent
 def change_tree(request: HttpRequest, wish: TreeChangeIn) -> Any:
-    """Carry out what a preview showed; 412 where the tree was changed since. Annotators may not."""
-    made = services.change(person(request), wish.change.wish(), seen=wish.serial, why=wish.why)
-    return Status(201, queries.history().get(pk=made.pk))
+    """Carry out what a preview showed; 412 if the tree was changed since. Annotators may not."""
+    made = services.change_tree(get_acting_user(request), wish.change.wish(), seen=wish.serial, why=wish.why)
+    return Status(201, queries.list_changes().get(pk=made.pk))
 
 
-@router.get("/tree-changes/{pk}", auth=needs("read"), response=TreeChangeOut)
+@router.get("/tree-changes/{pk}", auth=require_scope("read"), response=TreeChangeOut)
 def get_tree_change(request: HttpRequest, pk: Id) -> TreeChange:
     """One change of the tree."""
-    return get_object_or_404(queries.history(), pk=pk)
+    return get_object_or_404(queries.list_changes(), pk=pk)
 
 
-@router.post("/tree-changes/{pk}/undo", auth=needs("review"), response={201: TreeChangeOut})
+@router.post("/tree-changes/{pk}/undo", auth=require_scope("review"), response={201: TreeChangeOut})
 @idempotent
 def undo_tree_change(request: HttpRequest, pk: Id, wish: UndoIn) -> Any:
     """Take a change back, as a change of its own; 409 names the later ones in its way. Annotators may not."""
-    made = undo(person(request), pk, wish.why)
-    return Status(201, queries.history().get(pk=made.pk))
+    made = take_back_change(get_acting_user(request), pk, wish.why)
+    return Status(201, queries.list_changes().get(pk=made.pk))

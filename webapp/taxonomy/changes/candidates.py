@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Max
 
 from webapp.taxonomy import queries
-from webapp.taxonomy.labels import SEPARATOR, folded
+from webapp.taxonomy.labels import SEPARATOR, fold_name
 from webapp.taxonomy.models import LEVELS, Node, NodeCounts
 
 SHOWN = 40
@@ -34,36 +34,39 @@ class Candidates:
 
     @property
     def only(self) -> int | None:
-        """The one label that a search found."""
+        """The one label that a search found; None if there are several."""
         return self.rows[0].node.pk if len(self.rows) == 1 and not self.more else None
 
 
-def candidates(node: Node, kind: str, find: str, chosen: Collection[int] = ()) -> Candidates:
-    """Labels that what is moved may stand below, or that may take another one's things: those whose name holds `find`,
-    or without it the nearest ones; chosen ones first. Never the label itself, nor what is below it, nor a place that is
-    too low for all that moves along."""
-    rows = queries.with_counts().select_related("parent__parent").exclude(pk__in=queries.subtree(node))
+def list_candidates(node: Node, kind: str, find: str, chosen: Collection[int] = ()) -> Candidates:
+    """Return labels that can be the new parent, or that can take the things of a label: those whose name holds
+    `find`, or without it the nearest ones; chosen ones first. Never the label itself, nor what is below it, nor a
+    place that is too low for all that moves along."""
+    rows = queries.nodes_with_counts().select_related("parent__parent").exclude(pk__in=queries.select_subtree(node))
     if kind == "move":
-        lowest = Node.objects.filter(pk__in=queries.subtree(node)).aggregate(level=Max("level"))["level"] or node.level
+        lowest = (
+            Node.objects.filter(pk__in=queries.select_subtree(node)).aggregate(level=Max("level"))["level"]
+            or node.level
+        )
         rows = rows.filter(level__lt=LEVELS - (lowest - node.level))
     if find:
-        found = list(rows.filter(name__icontains=find).order_by("level", "position", "path")[: SHOWN + 1])
-        same = [row for row in found if folded(row.name) == folded(find)]
-        return _as_candidates(same if len(same) == 1 else found)
+        named_rows = list(rows.filter(name__icontains=find).order_by("level", "position", "path")[: SHOWN + 1])
+        same = [row for row in named_rows if fold_name(row.name) == fold_name(find)]
+        return _to_candidates(same if len(same) == 1 else named_rows)
     ticked = list(rows.filter(pk__in=chosen).order_by("path"))
     near = list(rows.filter(parent=node.parent).exclude(pk__in=chosen).order_by("position", "path")[: SHOWN + 1])
     if node.parent_id is not None:
         near += list(rows.filter(level=1).exclude(pk__in=chosen).order_by("position", "path")[: SHOWN + 1])
-    return _as_candidates(ticked + near)
+    return _to_candidates(ticked + near)
 
 
-def _as_candidates(rows: list[Node]) -> Candidates:
-    named = tuple(Candidate(row, words_of(row)) for row in rows[:SHOWN])
+def _to_candidates(rows: list[Node]) -> Candidates:
+    named = tuple(Candidate(row, describe_node(row)) for row in rows[:SHOWN])
     return Candidates(named, len(rows) > SHOWN)
 
 
-def words_of(node: Node) -> str:
-    """A label with those above it; the caller has fetched them."""
+def describe_node(node: Node) -> str:
+    """Return a label with those above it; the caller has fetched them."""
     names = [node.name]
     at = node.parent
     while at is not None:

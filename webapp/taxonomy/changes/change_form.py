@@ -1,4 +1,4 @@
-"""The form of one change of a label: what its address says is wished, and what of it is still open."""
+"""The form of one change of a label: the wish that its address spells, and what of it is still open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.http import QueryDict
 
 from webapp.query_params import Params
 from webapp.taxonomy.changes import wishes
-from webapp.taxonomy.changes.candidates import Candidates, candidates
+from webapp.taxonomy.changes.candidates import Candidates, list_candidates
 from webapp.taxonomy.changes.hung import KINDS
 from webapp.taxonomy.changes.wishes import Parting, Wish
 from webapp.taxonomy.models import Node
@@ -53,7 +53,7 @@ class Tickable:
 
 
 class ChangeForm:
-    """What an address, or a sent form, says of a change of `node`."""
+    """The parameters of an address, or of a sent form, for a change of `node`."""
 
     def __init__(self, node: Node, kind: str, query: QueryDict) -> None:
         params = Params(query)
@@ -70,25 +70,25 @@ class ChangeForm:
         self.sure = params.flag("sure")
         self.candidates: Candidates | None = None
         if kind in ("move", "merge", "delete"):
-            self.candidates = candidates(node, kind, self.find, [pk for pk in (self.to, *self.also) if pk])
+            self.candidates = list_candidates(node, kind, self.find, [pk for pk in (self.to, *self.also) if pk])
             if self.find and self.to is None and not self.top:
                 self.to = self.candidates.only
 
     def wish(self) -> Wish | None:
-        """What is wished; None: something is open yet."""
+        """Return the wish; None if something is still open."""
         pk = self.node.pk
         if self.kind == "move":
-            return wishes.move(pk, self.to) if self.to or self.top else None
+            return wishes.build_move(pk, self.to) if self.to or self.top else None
         if self.kind == "merge":
-            return wishes.merge([pk, *self.also], self.to, self.name) if self.to else None
+            return wishes.build_merge([pk, *self.also], self.to, self.name) if self.to else None
         if self.kind == "rename":
-            return wishes.rename(pk, self.name) if self.name else None
+            return wishes.build_rename(pk, self.name) if self.name else None
         if self.kind == "delete":
-            return wishes.delete(pk, self.to) if self.to or self.is_empty else None
+            return wishes.build_delete(pk, self.to) if self.to or self.is_empty else None
         if not self.name:
             return None
         things = {field: self.ticked[field] for field in KINDS if self.ticked[field]}
-        return wishes.split(pk, self.name, Parting(things, self.ticked["labels"]), below=self.below)
+        return wishes.build_split(pk, self.name, Parting(things, self.ticked["labels"]), below=self.below)
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +96,7 @@ class ChangeForm:
         return not (counts.children or any(KINDS[name].on([self.node.pk]) for name in KINDS))
 
     def hidden(self) -> list[tuple[str, Any]]:
-        """The fields that say the same again."""
+        """Return the hidden fields that repeat the form."""
         found: list[tuple[str, Any]] = [("to", TOP if self.top else self.to), ("name", self.name)]
         found += [("below", "1" if self.below else "")]
         found += [("also", pk) for pk in self.also]
@@ -104,7 +104,7 @@ class ChangeForm:
         return [(name, value) for name, value in found if value]
 
     def tickables(self) -> list[Tickable]:
-        """What a split may take: what hangs on the label itself, and the labels right below it."""
+        """Return what a split may take: what hangs on the label itself, and the labels right below it."""
         below = Node.objects.filter(parent=self.node).order_by("position", "path")
         found = [self._tickable("labels", "Labels below", below)]
         for name, kind in KINDS.items():

@@ -1,4 +1,4 @@
-"""Pages on changes of the tree: what can be done with a label, the form and preview of one, and the history."""
+"""Pages on changes of the tree: the actions on a label, the form and preview of one, and the history."""
 
 from __future__ import annotations
 
@@ -13,48 +13,48 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
-from webapp.error_responses import http_terms
-from webapp.paging import keyset
+from webapp.accounts.access import require_scope
+from webapp.error_responses import to_http_terms
+from webapp.paging import paginate_by_keyset
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call, list_call
+from webapp.rest.api_examples import build_api_call, build_list_call
 from webapp.taxonomy import queries as tree
 from webapp.taxonomy.changes import queries, services
 from webapp.taxonomy.changes.change_form import KINDS_OF_CHANGE, ChangeForm
 from webapp.taxonomy.changes.delta import Delta
-from webapp.taxonomy.changes.preview import previewed
+from webapp.taxonomy.changes.preview import preview_change
 from webapp.taxonomy.changes.rights import may_reshape
 from webapp.taxonomy.changes.schemas import TreeChangeQuery
-from webapp.taxonomy.changes.undo import in_the_way, undo
-from webapp.taxonomy.former import present_node
+from webapp.taxonomy.changes.undo import list_later_changes, take_back_change
+from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Node, TreeChange
 
 SHOWN = 50
 STEPS = 100
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def choose(request: HttpRequest, pk: int) -> HttpResponse:
-    """What can be done with a label: the menu that works without a script."""
-    row = get_object_or_404(tree.with_counts(), pk=pk)
-    context = _about(request, row) | {"kinds": KINDS_OF_CHANGE}
+def choose_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the actions on a label: the menu that works without a script."""
+    row = get_object_or_404(tree.nodes_with_counts(), pk=pk)
+    context = _build_node_context(request, row) | {"kinds": KINDS_OF_CHANGE}
     return render(request, "taxonomy/changes/choose.html", context)
 
 
-def _about(request: HttpRequest, row: Node) -> dict[str, Any]:
-    return {"node": row, "above": tree.ancestors(row), "may": may_reshape(request.user), "kinds": KINDS_OF_CHANGE}
+def _build_node_context(request: HttpRequest, row: Node) -> dict[str, Any]:
+    return {"node": row, "above": tree.list_ancestors(row), "may": may_reshape(request.user), "kinds": KINDS_OF_CHANGE}
 
 
-@access("review")
+@require_scope("review")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-def change(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
-    """The form of one change, what it would do once enough is said, and its carrying out."""
+def change_label(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
+    """Show the form of one change, preview it once enough is filled in, or carry it out."""
     if kind not in {one.name for one in KINDS_OF_CHANGE}:
         raise Http404
-    row = get_object_or_404(tree.with_counts(), pk=pk)
+    row = get_object_or_404(tree.nodes_with_counts(), pk=pk)
     form = ChangeForm(row, kind, request.POST if request.method == "POST" else request.GET)
     refused, status, preview = "", 200, None
     try:
@@ -62,89 +62,91 @@ def change(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
         if request.method == "POST":
             if wish is None or form.seen is None:
                 raise InputError("Say first what is to become of it.")
-            made = services.change(request.user, wish, seen=form.seen, why=form.why)
-            return redirect(f"{_after(made, row)}?changed={made.pk}")
+            tree_change = services.change_tree(request.user, wish, seen=form.seen, why=form.why)
+            return redirect(f"{_find_page_after(tree_change, row)}?changed={tree_change.pk}")
     except InputError as error:
-        refused, status = str(error), http_terms(error).status
+        refused, status = str(error), to_http_terms(error).status
     try:
-        preview = previewed(wish) if (wish := form.wish()) else None
+        preview = preview_change(wish) if (wish := form.wish()) else None
     except InputError as error:
         refused = refused or str(error)
-        status = status if status != 200 else http_terms(error).status
-    context = _about(request, row) | {
+        status = status if status != 200 else to_http_terms(error).status
+    context = _build_node_context(request, row) | {
         "kind": next(one for one in KINDS_OF_CHANGE if one.name == kind), "form": form, "preview": preview,
         "refused": refused, "tickables": form.tickables() if kind == "split" else [],
     }  # fmt: skip
     return render(request, "taxonomy/changes/change.html", context, status=status)
 
 
-def _after(made: TreeChange, row: Node) -> str:
-    """The page of what the label is now."""
-    now = present_node(row.pk)
+def _find_page_after(made: TreeChange, row: Node) -> str:
+    """Return the URL of what the label is now."""
+    now = find_present_node(row.pk)
     return reverse("taxonomy:node", args=[now.pk]) if now is not None else reverse("taxonomy:index")
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def history(request: HttpRequest) -> HttpResponse:
-    """Every change of the tree, newest first; `?node=` those that touched a label."""
-    wanted = Params(request.GET).id("node")
-    page = keyset(request, queries.history(wanted), "-id", SHOWN)
+def list_changes(request: HttpRequest) -> HttpResponse:
+    """List every change of the tree, newest first; `?node=` those that touched a label."""
+    node_id = Params(request.GET).id("node")
+    page = paginate_by_keyset(request, queries.list_changes(node_id), "-id", SHOWN)
     context = {
-        "page": page, "may": may_reshape(request.user), "about": present_node(wanted), "wanted": wanted,
-        "done": done(request), "copy_as": list_call(request, "api:list_tree_changes", TreeChangeQuery),
+        "page": page, "may": may_reshape(request.user), "about": find_present_node(node_id), "wanted": node_id,
+        "done": find_recent_change(request),
+        "copy_as": build_list_call(request, "api:list_tree_changes", TreeChangeQuery),
     }  # fmt: skip
     return render(request, "taxonomy/changes/history.html", context)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def detail(request: HttpRequest, pk: int) -> HttpResponse:
-    """One change: what every label and every thing was before and after, and what stands in the way of its undo."""
+def show_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one change: every label and thing before and after, and what prevents its undo."""
     row = get_object_or_404(TreeChange.objects.select_related("by", "undone_by__by", "undoes"), pk=pk)
     delta = Delta.of_json(row.delta)
     names = dict(Node.objects.filter(pk__in=row.node_ids).values_list("pk", "name"))
     names = {step.pk: shape.name for step in delta.nodes if (shape := step.before or step.after)} | names
-    moved = {}
+    moves_by_kind = {}
     for kind, moves in delta.hung.items():
         groups: dict[tuple[int, int], int] = {}
         for pair in moves.values():
             groups[pair] = groups.get(pair, 0) + 1
-        moved[kind] = [
+        moves_by_kind[kind] = [
             (names.get(source, source), names.get(to, to), number) for (source, to), number in groups.items()
         ]
     context = {
-        "change": row, "steps": [_step(step, names) for step in delta.nodes[:STEPS]],
-        "more_steps": max(0, len(delta.nodes) - STEPS), "moved": moved, "may": may_reshape(request.user),
-        "later": list(in_the_way(row)[:10]) if row.can_be_undone else [],
-        "copy_as": api_call(request, "POST", "api:undo_tree_change", args=(row.pk,), body={"why": ""}),
+        "change": row, "steps": [_describe_step(step, names) for step in delta.nodes[:STEPS]],
+        "more_steps": max(0, len(delta.nodes) - STEPS), "moved": moves_by_kind, "may": may_reshape(request.user),
+        "later": list(list_later_changes(row)[:10]) if row.can_be_undone else [],
+        "copy_as": build_api_call(request, "POST", "api:undo_tree_change", args=(row.pk,), body={"why": ""}),
     }  # fmt: skip
     return render(request, "taxonomy/changes/detail.html", context)
 
 
-def _step(step: Any, names: dict[int, str]) -> dict[str, Any]:
-    def place(shape: Any) -> str:
+def _describe_step(step: Any, names: dict[int, str]) -> dict[str, Any]:
+    def describe_place(shape: Any) -> str:
         if shape.parent is None:
             return "on the first level"
         return f"below {names.get(shape.parent, 'a label that is gone')}"
 
     return {
         "pk": step.pk, "before": step.before, "after": step.after,
-        "stood": place(step.before) if step.before else "", "stands": place(step.after) if step.after else "",
+        "stood": describe_place(step.before) if step.before else "",
+        "stands": describe_place(step.after) if step.after else "",
         "into": names.get(step.into, "") if step.after is None else "",
     }  # fmt: skip
 
 
-@access("review")
+@require_scope("review")
 @require_POST
 def undo_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take a change back, and go back to where the person was."""
+    """Undo a change, and go back to the page that the user came from."""
     params = Params(request.POST)
     why = params.whole_text("why", 2_000)
     try:
-        made = undo(request.user, pk, why)
+        made = take_back_change(request.user, pk, why)
     except InputError as error:
         messages.error(request, str(error))
     else:
@@ -154,8 +156,8 @@ def undo_change(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(back if safe else reverse("taxonomy:history"))
 
 
-def done(request: HttpRequest) -> TreeChange | None:
-    """The change that the person made a moment ago (`?changed=`), for the line that lets them undo it."""
+def find_recent_change(request: HttpRequest) -> TreeChange | None:
+    """Return the change that the user just made (`?changed=`), for the line that offers its undo."""
     pk = Params(request.GET).id("changed")
-    row = queries.history().filter(pk=pk, by=request.user).first() if pk else None  # type: ignore[misc]
+    row = queries.list_changes().filter(pk=pk, by=request.user).first() if pk else None  # type: ignore[misc]
     return row if row is not None and row.can_be_undone else None

@@ -1,4 +1,5 @@
-"""What a change differs in: nodes before and after, and things with the node they hung on and the one they hang on."""
+"""The differences of a change: nodes before and after, and things with the node they hung on and the one they hang
+on."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ Moves = dict[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Shape:
-    """What a node is called, below which one it stands and when it was made ("": now)."""
+    """The name of a node, its parent, and its creation time ("": now)."""
 
     parent: int | None
     name: str
@@ -26,7 +27,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class NodeStep:
-    """A node before and after; None: it is not there. `into` is where its address leads while it is not."""
+    """A node before and after; None: it does not exist. `into` is the target of its address while it does not."""
 
     pk: int
     before: Shape | None
@@ -40,7 +41,7 @@ class Delta:
     hung: Mapping[str, Moves] = field(default_factory=dict)
     """By kind (`hung.KINDS`)."""
 
-    def moved(self, kind: str) -> Moves:
+    def get_moves(self, kind: str) -> Moves:
         return self.hung.get(kind, {})
 
     @property
@@ -48,7 +49,7 @@ class Delta:
         return not self.nodes and not any(self.hung.values())
 
     def node_ids(self) -> set[int]:
-        """The nodes it writes, those that they stood and stand below, and those that things come from and go to."""
+        """Return the nodes it writes, their parents before and after, and those that things come from and go to."""
         found: set[int | None] = set()
         for step in self.nodes:
             shapes = [shape for shape in (step.before, step.after) if shape is not None]
@@ -57,27 +58,29 @@ class Delta:
             found |= {node for pair in moves.values() for node in pair}
         return {pk for pk in found if pk is not None}
 
-    def renumbered(self, made: Mapping[int, int]) -> Delta:
-        """With the ids of new nodes, instead of those that the draft gave them."""
+    def renumber_nodes(self, made: Mapping[int, int]) -> Delta:
+        """Return the delta with the ids of new nodes, instead of those that the draft gave them."""
 
-        def now(pk: int) -> int:
+        def map_id(pk: int) -> int:
             return made.get(pk, pk)
 
-        def shaped(shape: Shape | None) -> Shape | None:
+        def map_shape(shape: Shape | None) -> Shape | None:
             parent = shape.parent if shape is not None else None
-            return shape and Shape(now(parent) if parent is not None else None, shape.name, shape.made)
+            return shape and Shape(map_id(parent) if parent is not None else None, shape.name, shape.made)
 
-        steps = (NodeStep(now(one.pk), shaped(one.before), shaped(one.after), one.into) for one in self.nodes)
+        steps = (NodeStep(map_id(one.pk), map_shape(one.before), map_shape(one.after), one.into) for one in self.nodes)
         hung = {
-            kind: {thing: (now(source), now(to)) for thing, (source, to) in moves.items()}
+            kind: {thing: (map_id(source), map_id(to)) for thing, (source, to) in moves.items()}
             for kind, moves in self.hung.items()
         }
         return Delta(tuple(steps), hung)
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "nodes": [[one.pk, _listed(one.before), _listed(one.after), one.into] for one in self.nodes],
-            "hung": {kind: list(_grouped(moves)) for kind, moves in self.hung.items() if moves},
+            "nodes": [
+                [one.pk, _serialize_shape(one.before), _serialize_shape(one.after), one.into] for one in self.nodes
+            ],
+            "hung": {kind: list(_group_moves(moves)) for kind, moves in self.hung.items() if moves},
         }
 
     @classmethod
@@ -93,11 +96,11 @@ class Delta:
         return cls(tuple(steps), hung)
 
 
-def _listed(shape: Shape | None) -> list[Any] | None:
+def _serialize_shape(shape: Shape | None) -> list[Any] | None:
     return [shape.parent, shape.name, shape.made] if shape is not None else None
 
 
-def _grouped(moves: Moves) -> Iterator[list[Any]]:
+def _group_moves(moves: Moves) -> Iterator[list[Any]]:
     groups: dict[tuple[int, int], list[int]] = {}
     for thing, pair in moves.items():
         groups.setdefault(pair, []).append(thing)
@@ -105,8 +108,8 @@ def _grouped(moves: Moves) -> Iterator[list[Any]]:
         yield [source, to, things]
 
 
-def delta_of(draft: TreeDraft) -> Delta:
-    """What a draft differs in from the tree. Raises Conflict: something would be lost, or stand too deep."""
+def build_delta(draft: TreeDraft) -> Delta:
+    """Return the differences of a draft to the tree. Raises Conflict: something would be lost, or be too deep."""
     steps = []
     for pk in sorted({*draft.was, *draft.nodes}, key=abs):
         was, now = draft.was.get(pk), draft.nodes.get(pk)
@@ -116,41 +119,42 @@ def delta_of(draft: TreeDraft) -> Delta:
             steps.append(NodeStep(pk, before, after, draft.into.get(pk) if now is None else draft.origin.get(pk)))
             if after is not None and draft.level(pk) + draft.height(pk) - 1 > LEVELS:
                 raise Conflict(f"Below “{after.name}” there would be a fourth level.", code="too_deep")
-    delta = Delta(tuple(steps), {name: _moves(draft, name) for name in KINDS})
-    _nothing_left(draft, delta)
+    delta = Delta(tuple(steps), {name: _collect_moves(draft, name) for name in KINDS})
+    _require_nothing_left(draft, delta)
     return delta
 
 
-def _moves(draft: TreeDraft, name: str) -> Moves:
+def _collect_moves(draft: TreeDraft, name: str) -> Moves:
     kind, wanted = KINDS[name], draft.hung.get(name, {})
     standing = kind.on(draft.all_of.keys()) | kind.standing(wanted)
     homes = {thing: draft.home(wanted.get(thing, node)) for thing, node in standing.items()}
     return {thing: (node, homes[thing]) for thing, node in sorted(standing.items()) if homes[thing] != node}
 
 
-def _nothing_left(draft: TreeDraft, delta: Delta) -> None:
-    """Raises Conflict: something hangs on a node that would be gone."""
-    gone = [step.pk for step in delta.nodes if step.after is None]
+def _require_nothing_left(draft: TreeDraft, delta: Delta) -> None:
+    """Raise Conflict if something hangs on a node that would be gone."""
+    removed_ids = [step.pk for step in delta.nodes if step.after is None]
     for name, kind in KINDS.items():
-        left = kind.on(gone).keys() - delta.moved(name).keys()
-        if left:
-            words = ", ".join(f"“{called}”" for _, called in kind.names(left, 3))
+        left_things = kind.on(removed_ids).keys() - delta.get_moves(name).keys()
+        if left_things:
+            words = ", ".join(f"“{called}”" for _, called in kind.names(left_things, 3))
             raise Conflict(
-                f"{len(left):,} {kind.noun}{'s' * (len(left) != 1)} ({words}{', …' * (len(left) > 3)}) would hang "
-                f"nowhere. Say which label takes what hangs there.",
+                f"{len(left_things):,} {kind.noun}{'s' * (len(left_things) != 1)} "
+                f"({words}{', …' * (len(left_things) > 3)}) would hang nowhere. "
+                "Say which label takes what hangs there.",
                 code="not_empty",
             )
 
 
-def paths_changed(draft: TreeDraft, delta: Delta) -> list[int]:
-    """The nodes that have another path then, parents first: those that are written, and all below them."""
+def list_repathed_nodes(draft: TreeDraft, delta: Delta) -> list[int]:
+    """Return the nodes that get another path, parents first: those that are written, and all below them."""
     found: dict[int, None] = {}
     for step in delta.nodes:
         if step.after is not None:
-            found |= dict.fromkeys(pk for pk in draft.subtree(step.pk) if _path_differs(draft, pk))
+            found |= dict.fromkeys(pk for pk in draft.subtree(step.pk) if _has_other_path(draft, pk))
     return sorted(found, key=draft.level)
 
 
-def _path_differs(draft: TreeDraft, pk: int) -> bool:
+def _has_other_path(draft: TreeDraft, pk: int) -> bool:
     was = draft.was.get(pk)
     return was is None or was.path != draft.path(pk)

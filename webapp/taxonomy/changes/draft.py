@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from webapp.errors import Conflict, NotFound
-from webapp.taxonomy.labels import NAME, SEPARATOR, folded, position
+from webapp.taxonomy.labels import NAME, SEPARATOR, fold_name, rank_name
 from webapp.taxonomy.models import LEVELS, Node
 
 
 @dataclass
 class DraftNode:
-    """A node as the draft has it. Made by the draft: its id is below zero."""
+    """A node in the draft. The id of one that the draft made is below zero."""
 
     pk: int
     parent: int | None
@@ -30,14 +30,14 @@ class Was:
     made: str
 
 
-def fault(words: str, code: str) -> Conflict:
+def make_conflict(words: str, code: str) -> Conflict:
     return Conflict(words, code=code)
 
 
 class TreeDraft:
-    """All nodes, changed in memory. `hung` are things by kind that hang elsewhere than they did (thing to node);
-    `all_of` nodes whose things all go to another one; `into` what became of nodes that are gone, `origin` what new ones
-    were taken from."""
+    """All nodes, changed in memory. `hung` are things by kind that hang elsewhere than before (thing to node);
+    `all_of` nodes whose things all go to another one; `into` the successors of nodes that are gone, `origin` the
+    nodes that new ones were taken from."""
 
     def __init__(self) -> None:
         columns = ("pk", "parent_id", "name", "path", "level", "created_at")
@@ -57,14 +57,14 @@ class TreeDraft:
         """When nodes were made that are here again."""
 
     def node(self, pk: int) -> DraftNode:
-        """Raises NotFound."""
+        """Return a node. Raises NotFound."""
         found = self.nodes.get(pk)
         if found is None:
             raise NotFound(f"There is no label {pk} in the tree. Somebody may have merged or deleted it.")
         return found
 
     def chain(self, pk: int | None) -> list[int]:
-        """A node and those above it."""
+        """Return a node and those above it."""
         found = []
         while pk is not None:
             found.append(pk)
@@ -75,72 +75,74 @@ class TreeDraft:
         return len(self.chain(pk))
 
     def words(self, pk: int | None) -> str:
-        """A node with those above it, as people read it."""
+        """Return a node with those above it, as people read it."""
         return SEPARATOR.join(self.nodes[one].name for one in reversed(self.chain(pk))) or "the first level"
 
     def children(self, pk: int | None) -> list[int]:
         return list(self.below.get(pk, {}).values())
 
     def subtree(self, pk: int) -> list[int]:
-        """A node and all below it, parents first."""
+        """Return a node and all below it, parents first."""
         found = [pk]
         for one in found:
             found += self.children(one)
         return found
 
     def height(self, pk: int) -> int:
-        """How many levels a node and what is below it take."""
+        """Return how many levels a node and the nodes below it take."""
         return 1 + max((self.height(one) for one in self.children(pk)), default=0)
 
     def move(self, pk: int, parent: int | None) -> None:
         """Put a node, with all below it, below another or on the first level. Raises NotFound, Conflict."""
         node = self.node(pk)
         if parent is not None and pk in self.chain(self.node(parent).pk):
-            raise fault(f"“{node.name}” cannot stand below itself. Choose a label outside of it.", "below_itself")
+            raise make_conflict(
+                f"“{node.name}” cannot stand below itself. Choose a label outside of it.", "below_itself"
+            )
         if node.parent == parent:
-            raise fault(f"“{node.name}” stands there already.", "there_already")
+            raise make_conflict(f"“{node.name}” stands there already.", "there_already")
         self._fit(pk, parent)
         self._settle(node, parent, node.name)
 
     def rename(self, pk: int, name: str) -> None:
-        """Raises NotFound, Conflict."""
+        """Rename a node. Raises NotFound, Conflict."""
         node, line = self.node(pk), " ".join(name.split())[:NAME]
-        if not folded(line):
-            raise fault("A label needs a name.", "no_name")
+        if not fold_name(line):
+            raise make_conflict("A label needs a name.", "no_name")
         if node.name == line:
-            raise fault(f"It is called “{line}” already.", "there_already")
+            raise make_conflict(f"It is called “{line}” already.", "there_already")
         self._settle(node, node.parent, line)
 
     def merge(self, sources: Sequence[int], into: int, name: str = "") -> None:
-        """Let nodes become another one, which may get a name: what hangs on them hangs there, labels below them stand
+        """Let nodes become another one, which may get a name: what hangs on them hangs there, labels below them move
         below it, and those of one name become one too. Raises NotFound, Conflict."""
         target = self.node(into)
         for pk in sources:
             node = self.node(pk)
             if pk in self.chain(into):
                 words = f"“{target.name}” is “{node.name}” itself, or below it: merge the other way round."
-                raise fault(words, "below_itself")
+                raise make_conflict(words, "below_itself")
             self._become(pk, into)
         if name and " ".join(name.split())[:NAME] != target.name:
             self.rename(into, name)
 
     def remove(self, pk: int) -> None:
-        """Take a node away that has no label below it; the caller sees to it that nothing hangs there either."""
+        """Remove a node that has no label below it; the caller ensures that nothing hangs there either."""
         node = self.node(pk)
         if self.children(pk):
-            raise fault(f"Labels stand below “{node.name}”. Say which label takes them.", "not_empty")
+            raise make_conflict(f"Labels stand below “{node.name}”. Say which label takes them.", "not_empty")
         self._detach(node)
         del self.nodes[pk]
         self.into[pk] = None
 
     def add(self, name: str, parent: int | None, origin: int | None = None) -> int:
-        """A new node; its id, below zero. Raises Conflict."""
+        """Add a new node and return its id, below zero. Raises Conflict."""
         pk = -1 - len(self.origin)
         node = DraftNode(pk, None, "")
         self.nodes[pk], self.origin[pk] = node, origin
         line = " ".join(name.split())[:NAME]
-        if not folded(line):
-            raise fault("A label needs a name.", "no_name")
+        if not fold_name(line):
+            raise make_conflict("A label needs a name.", "no_name")
         self._fit(pk, parent)
         self._settle(node, parent, line, fresh=True)
         return pk
@@ -150,19 +152,19 @@ class TreeDraft:
         self._detach(self.nodes[pk])
 
     def drop(self, pk: int, into: int | None) -> None:
-        """Take away a lifted node, which its address leads from to another one. Raises Conflict: labels stand there."""
+        """Remove a lifted node; its address leads to another one. Raises Conflict: labels are below it."""
         if left := self.children(pk):
             words = f"“{self.nodes[left[0]].name}” stands below “{self.nodes[pk].name}” now. Move it elsewhere first."
-            raise fault(words, "not_empty")
+            raise make_conflict(words, "not_empty")
         del self.nodes[pk]
         self.into[pk] = into
 
     def restore(self, pk: int, parent: int | None, name: str, made: str = "") -> None:
-        """Put a lifted node, or one that is gone, where it was. Raises Conflict."""
+        """Put a lifted node, or one that is gone, back in its place. Raises Conflict."""
         node = self.nodes.setdefault(pk, DraftNode(pk, parent, name))
         self.made[pk] = made
         if parent is not None and parent not in self.nodes:
-            raise fault(f"The label that “{name}” stood below is gone.", "parent_gone")
+            raise make_conflict(f"The label that “{name}” stood below is gone.", "parent_gone")
         self._settle(node, parent, name, fresh=True)
 
     def hang(self, kind: str, things: Iterable[int], node: int) -> None:
@@ -171,7 +173,7 @@ class TreeDraft:
         self.hung.setdefault(kind, {}).update(dict.fromkeys(things, node))
 
     def home(self, node: int) -> int:
-        """Where things go that hang on a node, or were to."""
+        """Return the node to which things of a node finally go."""
         while node in self.all_of:
             node = self.all_of[node]
         return node
@@ -180,7 +182,7 @@ class TreeDraft:
         node = self.nodes[pk]
         self._detach(node)
         for child in self.children(pk):
-            same = self.below.get(into, {}).get(folded(self.nodes[child].name))
+            same = self.below.get(into, {}).get(fold_name(self.nodes[child].name))
             if same is not None and same != child:
                 self._become(child, same)
             else:
@@ -193,29 +195,30 @@ class TreeDraft:
         if self.level(parent) + self.height(pk) > LEVELS:
             above = f"below “{self.words(parent)}”"
             words = f"{above} it, or a label below it, would stand on a level below the third. The tree has {LEVELS}."
-            raise fault(words[0].upper() + words[1:], "too_deep")
+            raise make_conflict(words[0].upper() + words[1:], "too_deep")
 
     def _settle(self, node: DraftNode, parent: int | None, name: str, *, fresh: bool = False) -> None:
         """Put a node below another under a name, which must be free there."""
-        there = self.below.get(parent, {}).get(folded(name))
-        if there is not None and there != node.pk:
+        same_named = self.below.get(parent, {}).get(fold_name(name))
+        if same_named is not None and same_named != node.pk:
             where = f"below “{self.words(parent)}”" if parent is not None else "on the first level"
-            words = f"There is a label “{self.nodes[there].name}” {where} already. Merge the two, or take another name."
-            raise Conflict(words, code="name_taken", facts={"node": there})
+            words = f"There is a label “{self.nodes[same_named].name}” {where} already. "
+            words += "Merge the two, or take another name."
+            raise Conflict(words, code="name_taken", facts={"node": same_named})
         if not fresh:
             self._detach(node)
         node.parent, node.name = parent, name
-        self.below.setdefault(parent, {})[folded(name)] = node.pk
+        self.below.setdefault(parent, {})[fold_name(name)] = node.pk
 
     def _detach(self, node: DraftNode) -> None:
         names = self.below.get(node.parent, {})
-        if names.get(folded(node.name)) == node.pk:
-            del names[folded(node.name)]
+        if names.get(fold_name(node.name)) == node.pk:
+            del names[fold_name(node.name)]
 
     def path(self, pk: int) -> str:
-        return SEPARATOR.join(folded(self.nodes[one].name) for one in reversed(self.chain(pk)))
+        return SEPARATOR.join(fold_name(self.nodes[one].name) for one in reversed(self.chain(pk)))
 
     def place(self, pk: int) -> int:
-        """Where it stands among its siblings, before their names count."""
+        """Return the position among its siblings, before their names count."""
         node = self.nodes[pk]
-        return position(node.name) if node.parent is None else 0
+        return rank_name(node.name) if node.parent is None else 0

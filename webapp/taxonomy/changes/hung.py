@@ -1,4 +1,4 @@
-"""What hangs on nodes: kinds of rows with a foreign key `node`, and what each row adds to its node's counts."""
+"""Things that hang on nodes: kinds of rows with a foreign key `node`, and what each row adds to its node's counts."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class HungKind:
         return self.model._default_manager.order_by("pk")
 
     def on(self, nodes: Collection[int]) -> dict[int, int]:
-        """The things that hang on these nodes themselves, each with its node."""
+        """Return the things that hang on these nodes themselves, each with its node."""
         return dict(self.rows.filter(node__in=nodes).values_list("pk", "node_id")) if nodes else {}
 
     def standing(self, things: Iterable[int]) -> dict[int, int]:
-        """Where these hang now; what is gone, or hangs nowhere, is left out."""
+        """Return the current nodes of these things; things that are gone, or hang on no node, are left out."""
         return dict(self.rows.filter(pk__in=list(things)).exclude(node=None).values_list("pk", "node_id"))
 
     def hold(self, things: Iterable[int]) -> None:
         """Lock their rows to the end of the transaction, in one order."""
         list(self.rows.filter(pk__in=list(things)).select_for_update().values_list("pk", flat=True))
 
-    def added(self, things: Mapping[int, Any]) -> dict[int, Counter[str]]:
-        """What each adds to the counts of its node."""
+    def count_additions(self, things: Mapping[int, Any]) -> dict[int, Counter[str]]:
+        """Return what each thing adds to the counts of its node."""
         columns = list(self.counts.items())
         found = {}
         for pk, *values in self.rows.filter(pk__in=list(things)).values_list("pk", *(name for _, name in columns)):
@@ -55,7 +55,7 @@ KINDS: dict[str, HungKind] = {}
 
 
 def register_hung(kind: HungKind) -> None:
-    """Say at `AppConfig.ready` that rows of this kind hang on nodes."""
+    """Register at `AppConfig.ready` that rows of this kind hang on nodes."""
     KINDS[kind.name] = kind
 
 

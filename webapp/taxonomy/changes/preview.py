@@ -1,13 +1,13 @@
-"""What a change would do, before anything is done: nodes before and after, and everything that it touches."""
+"""Preview of a change: nodes before and after, and everything that it touches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webapp.taxonomy.changes.affected import AffectedPart, Scope, affected
-from webapp.taxonomy.changes.delta import Delta, NodeStep, paths_changed
+from webapp.taxonomy.changes.affected import AffectedPart, Scope, list_affected_parts
+from webapp.taxonomy.changes.delta import Delta, NodeStep, list_repathed_nodes
 from webapp.taxonomy.changes.draft import TreeDraft
-from webapp.taxonomy.changes.services import drawn, serial
+from webapp.taxonomy.changes.services import draw_wish, get_serial
 from webapp.taxonomy.changes.wishes import Wish
 from webapp.taxonomy.labels import SEPARATOR
 
@@ -17,7 +17,7 @@ LINES = 12
 
 @dataclass(frozen=True)
 class NodeLine:
-    """A node before and after, in words; "" where it is not there."""
+    """A node before and after, in words; "" if it does not exist."""
 
     pk: int
     before: str
@@ -28,7 +28,8 @@ class NodeLine:
 
 @dataclass(frozen=True)
 class ChangePreview:
-    """`serial` is the state of the tree that it was looked at in: who carries it out says so."""
+    """A preview of a change. `serial` is the state of the tree that it was made for; carrying it out requires the
+    same."""
 
     kind: str
     words: str
@@ -48,31 +49,33 @@ class ChangePreview:
         return self.nodes - len(self.lines)
 
 
-def previewed(wish: Wish) -> ChangePreview:
-    """Look at a wish. Raises what drawing it raises."""
-    now = serial()
-    draft, delta, words = drawn(wish)
-    scope = scope_of(draft, delta)
+def preview_change(wish: Wish) -> ChangePreview:
+    """Preview a wish. Raises what drawing it raises."""
+    now = get_serial()
+    draft, delta, words = draw_wish(wish)
+    scope = build_scope(draft, delta)
     steps = sorted(delta.nodes, key=lambda step: (step.after is None, step.pk))
-    lines = tuple(_line(draft, step) for step in steps[:LINES])
-    moved = {kind: len(delta.moved(kind)) for kind in ("environments", "themes")}
-    return ChangePreview(wish.kind, words, now, lines, len(steps), len(scope.nodes), tuple(affected(scope)), **moved)
+    lines = tuple(_build_line(draft, step) for step in steps[:LINES])
+    moved_counts = {kind: len(delta.get_moves(kind)) for kind in ("environments", "themes")}
+    return ChangePreview(
+        wish.kind, words, now, lines, len(steps), len(scope.nodes), tuple(list_affected_parts(scope)), **moved_counts
+    )
 
 
-def scope_of(draft: TreeDraft, delta: Delta) -> Scope:
-    nodes = {pk for pk in paths_changed(draft, delta) if pk in draft.was}
+def build_scope(draft: TreeDraft, delta: Delta) -> Scope:
+    nodes = {pk for pk in list_repathed_nodes(draft, delta) if pk in draft.was}
     nodes |= {step.pk for step in delta.nodes if step.before is not None}
     return Scope(frozenset(nodes), {kind: tuple(moves) for kind, moves in delta.hung.items() if moves})
 
 
-def _line(draft: TreeDraft, step: NodeStep) -> NodeLine:
+def _build_line(draft: TreeDraft, step: NodeStep) -> NodeLine:
     after = draft.words(step.pk) if step.after is not None else ""
     into = draft.words(draft.home(step.into)) if step.after is None and step.into is not None else ""
-    return NodeLine(step.pk, _was(draft, step.pk), after, into)
+    return NodeLine(step.pk, _describe_former_node(draft, step.pk), after, into)
 
 
-def _was(draft: TreeDraft, pk: int) -> str:
-    """A node with those above it, as they are in the database."""
+def _describe_former_node(draft: TreeDraft, pk: int) -> str:
+    """Return a node with those above it, as they are in the database."""
     names: list[str] = []
     at: int | None = pk
     while at is not None and at in draft.was:

@@ -1,4 +1,4 @@
-"""Who may change the tree."""
+"""Rights to change the tree."""
 
 from __future__ import annotations
 

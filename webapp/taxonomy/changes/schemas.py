@@ -24,7 +24,7 @@ class MoveIn(BodyIn):
     parent: Annotated[Id | None, Field(description="The label that it stands below then; null: the first level.")]
 
     def wish(self) -> Wish:
-        return wishes.move(self.node, self.parent)
+        return wishes.build_move(self.node, self.parent)
 
 
 class MergeIn(BodyIn):
@@ -36,11 +36,11 @@ class MergeIn(BodyIn):
     name: ShortText = ""
 
     def wish(self) -> Wish:
-        return wishes.merge(self.nodes, self.into, self.name)
+        return wishes.build_merge(self.nodes, self.into, self.name)
 
 
 class LabelSplitIn(BodyIn):
-    """What leaves `node` for a new label: things that hang on `node` itself, and labels right below it."""
+    """The parts of `node` that go to a new label: things that hang on `node` itself, and labels right below it."""
 
     kind: Literal["split"]
     node: Id
@@ -52,7 +52,7 @@ class LabelSplitIn(BodyIn):
 
     def wish(self) -> Wish:
         parting = Parting({"environments": self.environments, "themes": self.themes}, self.nodes)
-        return wishes.split(self.node, self.name, parting, below=self.below)
+        return wishes.build_split(self.node, self.name, parting, below=self.below)
 
 
 class RenameIn(BodyIn):
@@ -61,7 +61,7 @@ class RenameIn(BodyIn):
     name: ShortText
 
     def wish(self) -> Wish:
-        return wishes.rename(self.node, self.name)
+        return wishes.build_rename(self.node, self.name)
 
 
 class DeleteIn(BodyIn):
@@ -70,7 +70,7 @@ class DeleteIn(BodyIn):
     target: Annotated[Id | None, Field(description="Which label takes what hangs there; null: nothing does.")] = None
 
     def wish(self) -> Wish:
-        return wishes.delete(self.node, self.target)
+        return wishes.build_delete(self.node, self.target)
 
 
 WishIn = Annotated[MoveIn | MergeIn | LabelSplitIn | RenameIn | DeleteIn, Field(discriminator="kind")]
@@ -84,7 +84,7 @@ class PreviewIn(BodyIn):
 
 
 class TreeChangeIn(PreviewIn):
-    """`serial` is that of the preview: where the tree was changed since, nothing is done (412)."""
+    """`serial` is that of the preview: if the tree was changed since, nothing is done (412)."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE | {"serial": 41, "why": "It is about travel."}]})
 
@@ -99,7 +99,7 @@ class UndoIn(BodyIn):
 
 
 class NodeLineOut(Schema):
-    """A label before and after; empty where it is not there. `into` is what the address of one that goes leads to."""
+    """A label before and after; empty if it does not exist. `into` is the target of the address of one that goes."""
 
     id: Annotated[int, Field(validation_alias="pk", description="Below zero: it will be made.")]
     before: str

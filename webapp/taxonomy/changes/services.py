@@ -1,4 +1,4 @@
-"""Changing the tree: each change in one transaction, while nobody else hangs, counts or changes anything there."""
+"""Changes of the tree: each in one transaction, in which no other writer hangs, counts or changes anything there."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 from django.db import OperationalError, connection, transaction
 
-from synthesis.formats.values import clean
-from webapp.accounts.services import audit
+from synthesis.formats.values import clean_text
+from webapp.accounts.services import write_audit_entry
 from webapp.errors import ChangedMeanwhile, Conflict
-from webapp.taxonomy.changes.delta import Delta, delta_of
+from webapp.taxonomy.changes.delta import Delta, build_delta
 from webapp.taxonomy.changes.draft import TreeDraft
 from webapp.taxonomy.changes.hung import KINDS
 from webapp.taxonomy.changes.rights import require_reshaper
 from webapp.taxonomy.changes.wishes import Wish
-from webapp.taxonomy.changes.writes import keep_addresses, write
+from webapp.taxonomy.changes.writes import keep_addresses, write_delta
 from webapp.taxonomy.models import TreeChange
-from webapp.taxonomy.services import TREE_LOCK, lock
+from webapp.taxonomy.services import TREE_LOCK, take_advisory_lock
 
 WHY = 2_000
 WAIT = "400ms"
@@ -30,65 +30,69 @@ BUSY = {"55P03", "40P01"}
 
 
 class _Moved(Exception):
-    """What was to be moved is not what it was a moment before."""
+    """The things to be moved are not the same as a moment before."""
 
 
-def serial() -> int:
-    """The number of the tree's state: the newest change's."""
+def get_serial() -> int:
+    """Return the number of the tree's state: the newest change's."""
     return TreeChange.objects.order_by("-id").values_list("pk", flat=True).first() or 0
 
 
 def require_serial(seen: int) -> None:
-    """Raises ChangedMeanwhile: the tree was changed since it was looked at."""
-    now = serial()
+    """Raise ChangedMeanwhile if the tree was changed since it was looked at."""
+    now = get_serial()
     if now == seen:
         return
     last = TreeChange.objects.select_related("by").filter(pk=now).first()
-    who = f" by {last.by.username}" if last is not None and last.by is not None else ""
-    what = f" ({last.words}{who})" if last is not None else ""
-    words = f"The tree was changed since you looked at it{what}. Look at what this would do now."
+    author_words = f" by {last.by.username}" if last is not None and last.by is not None else ""
+    change_words = f" ({last.words}{author_words})" if last is not None else ""
+    words = f"The tree was changed since you looked at it{change_words}. Look at what this would do now."
     raise ChangedMeanwhile(words, code="tree_changed", facts={"serial": now})
 
 
-def drawn(wish: Wish) -> tuple[TreeDraft, Delta, str]:
-    """What a wish comes to now, and its sentence. Raises what the wish raises; Conflict: nothing would change."""
+def draw_wish(wish: Wish) -> tuple[TreeDraft, Delta, str]:
+    """Return the draft, the delta and the sentence of a wish. Raises what the wish raises; Conflict: nothing would
+    change."""
     draft = TreeDraft()
     words = wish.draw(draft)
-    delta = delta_of(draft)
+    delta = build_delta(draft)
     if delta.is_empty:
         raise Conflict("Nothing would change.", code="no_change")
     return draft, delta, words
 
 
-def change(user: Any, wish: Wish, *, seen: int, why: str = "") -> TreeChange:
-    """Carry a wish out, if the tree is as it was at serial `seen`.
+def change_tree(user: Any, wish: Wish, *, seen: int, why: str = "") -> TreeChange:
+    """Carry out a wish, if the tree is as it was at serial `seen`.
 
-    Raises NotFound, InputError, Conflict: it cannot be, or may not; ChangedMeanwhile: the tree was changed since.
+    Raises NotFound, InputError, Conflict: it is not possible, or not allowed; ChangedMeanwhile: the tree was changed
+    since.
     """
     require_reshaper(user)
-    return _attempted(lambda: _changed(user, wish, why, lambda: require_serial(seen)))
+    return _retry_until_locked(lambda: _change_under_lock(user, wish, why, lambda: require_serial(seen)))
 
 
-def turned_round(user: Any, wish: Wish, undone: TreeChange, why: str, then: Callable[[TreeChange], None]) -> TreeChange:
+def carry_out_undo(
+    user: Any, wish: Wish, undone: TreeChange, why: str, then: Callable[[TreeChange], None]
+) -> TreeChange:
     """Carry out a wish that undoes a change; `then` runs in the same transaction."""
 
-    def once() -> TreeChange:
-        made = _changed(user, wish, why, lambda: None, undone)
+    def change_once() -> TreeChange:
+        made = _change_under_lock(user, wish, why, lambda: None, undone)
         then(made)
         return made
 
-    return _attempted(once)
+    return _retry_until_locked(change_once)
 
 
-def _attempted(act: Callable[[], TreeChange]) -> TreeChange:
-    """Carry out until the locks are had. Raises Conflict: others hold them for too long."""
+def _retry_until_locked(act: Callable[[], TreeChange]) -> TreeChange:
+    """Run a change, again until it gets its locks. Raises Conflict: others hold them for too long."""
     for attempt in range(ATTEMPTS):
         try:
             with transaction.atomic():
-                _wait_at_most(WAIT)
-                made = act()
-                _wait_at_most("0")
-                return made
+                _set_lock_timeout(WAIT)
+                tree_change = act()
+                _set_lock_timeout("0")
+                return tree_change
         except OperationalError as error:
             if getattr(error.__cause__, "sqlstate", "") not in BUSY:
                 raise
@@ -98,37 +102,41 @@ def _attempted(act: Callable[[], TreeChange]) -> TreeChange:
     raise Conflict("So much is being written to the tree just now that it cannot be changed. Try again.", code="busy")
 
 
-def _wait_at_most(limit: str) -> None:
+def _set_lock_timeout(limit: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [limit])
 
 
-def _changed(
+def _change_under_lock(
     user: Any, wish: Wish, why: str, require: Callable[[], None], undone: TreeChange | None = None
 ) -> TreeChange:
-    """Lock in the order of all writers: things, then the tree; and look again at what the wish comes to now."""
+    """Lock in the order of all writers: things, then the tree; then draw the wish again.
+
+    Waiting for the locks may have changed what the wish does.
+    """
     require()
-    _, before, _ = drawn(wish)
+    _, before, _ = draw_wish(wish)
     for name, kind in KINDS.items():
-        kind.hold(before.moved(name))
-    lock(TREE_LOCK)
+        kind.hold(before.get_moves(name))
+    take_advisory_lock(TREE_LOCK)
     require()
-    draft, delta, words = drawn(wish)
-    if any(delta.moved(name).keys() != before.moved(name).keys() for name in KINDS):
+    draft, delta, words = draw_wish(wish)
+    if any(delta.get_moves(name).keys() != before.get_moves(name).keys() for name in KINDS):
         raise _Moved
-    written = write(draft, delta)
+    written_delta = write_delta(draft, delta)
     row = TreeChange.objects.create(
-        kind=wish.kind, words=clean(words)[:400], why=clean(why).strip()[:WHY], delta=written.as_json(),
-        node_ids=sorted(written.node_ids()), nodes=len(written.nodes), environments=len(written.moved("environments")),
-        themes=len(written.moved("themes")), undoes=undone, by=user,
+        kind=wish.kind, words=clean_text(words)[:400], why=clean_text(why).strip()[:WHY], delta=written_delta.as_json(),
+        node_ids=sorted(written_delta.node_ids()), nodes=len(written_delta.nodes),
+        environments=len(written_delta.get_moves("environments")), themes=len(written_delta.get_moves("themes")),
+        undoes=undone, by=user,
     )  # fmt: skip
     keep_addresses(row, draft, delta)
-    audit(user, f"taxonomy.{wish.kind}", row, **facts(row))
+    write_audit_entry(user, f"taxonomy.{wish.kind}", row, **build_audit_facts(row))
     return row
 
 
-def facts(row: TreeChange) -> dict[str, Any]:
-    """What the audit log says of a change; the change itself has what was before and after."""
+def build_audit_facts(row: TreeChange) -> dict[str, Any]:
+    """Return the audit log's facts of a change; the change itself has what was before and after."""
     found: dict[str, Any] = {"nodes": row.nodes, "environments": row.environments, "themes": row.themes}
     found |= {"why": row.why} if row.why else {}
     return found | ({"undoes": row.undoes_id} if row.undoes_id else {})

@@ -1,4 +1,5 @@
-"""Writing a delta: nodes with their paths, what hangs on them, the counts, and where old addresses and paths lead."""
+"""Writer of a delta: nodes with their paths, what hangs on them, the counts, and the targets of old addresses and
+paths."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from django.db import connection
 
-from webapp.taxonomy.changes.delta import Delta, paths_changed
+from webapp.taxonomy.changes.delta import Delta, list_repathed_nodes
 from webapp.taxonomy.changes.draft import TreeDraft
 from webapp.taxonomy.changes.hung import KINDS
 from webapp.taxonomy.models import LEVELS, FormerNode, FormerPath, Node, NodeCounts, TreeChange
@@ -20,57 +21,61 @@ Made = Mapping[int, int]
 """The ids of new nodes, by those that the draft gave them."""
 
 
-def write(draft: TreeDraft, delta: Delta) -> Delta:
-    """Write what a draft differs in; the caller holds the tree's lock. Gives the delta with the ids of new nodes."""
-    counts = _counts_after(draft, delta)
-    gone = [step.pk for step in delta.nodes if step.after is None]
-    repathed = paths_changed(draft, delta)
-    written = {*repathed, *(step.pk for step in delta.nodes if step.after is not None)}
-    _free_paths([pk for pk in repathed if pk in draft.was] + gone)
-    made = _make(draft, delta)
-    _hang(delta, made)
-    _place(draft, [pk for pk in written if pk in draft.was], made)
+def write_delta(draft: TreeDraft, delta: Delta) -> Delta:
+    """Write the differences of a draft; the caller holds the tree's lock. Return the delta with the ids of new
+    nodes."""
+    counts = _compute_counts(draft, delta)
+    removed_ids = [step.pk for step in delta.nodes if step.after is None]
+    repathed = list_repathed_nodes(draft, delta)
+    written_ids = {*repathed, *(step.pk for step in delta.nodes if step.after is not None)}
+    _free_paths([pk for pk in repathed if pk in draft.was] + removed_ids)
+    new_ids = _create_nodes(draft, delta)
+    _hang_things(delta, new_ids)
+    _update_nodes(draft, [pk for pk in written_ids if pk in draft.was], new_ids)
+    # Deepest level first: the foreign key protects a parent that still has children.
     for level in range(LEVELS, 0, -1):
-        Node.objects.filter(pk__in=gone, level=level).delete()
-    _set_counts(counts, made)
-    return delta.renumbered(made)
+        Node.objects.filter(pk__in=removed_ids, level=level).delete()
+    _set_counts(counts, new_ids)
+    return delta.renumber_nodes(new_ids)
 
 
 def keep_addresses(change: TreeChange, draft: TreeDraft, delta: Delta) -> None:
-    """Where the addresses and paths that a change takes away lead from now on. One undone takes back its own.
+    """Store the targets of the addresses and paths that a change removes. An undone change takes back its own.
 
-    An undo leaves no path behind: it is as if the change had never been, for what is imported later.
+    An undo leaves no path behind: for what is imported later, it is as if the change had never been.
     """
-    gone = [step for step in delta.nodes if step.after is None]
-    here = [step.pk for step in delta.nodes if step.before is None]
-    FormerNode.objects.filter(pk__in=here).delete()
+    removed_steps = [step for step in delta.nodes if step.after is None]
+    restored_ids = [step.pk for step in delta.nodes if step.before is None]
+    FormerNode.objects.filter(pk__in=restored_ids).delete()
     FormerNode.objects.bulk_create(
-        FormerNode(id=step.pk, name=step.before.name, into=step.into, change=change) for step in gone if step.before
+        FormerNode(id=step.pk, name=step.before.name, into=step.into, change=change)
+        for step in removed_steps
+        if step.before
     )
     if change.undoes is not None:
         change.undoes.former_paths.all().delete()
         return
-    paths = {pk: draft.was[pk].path for pk in paths_changed(draft, delta) if pk in draft.was}
-    paths |= {step.pk: draft.was[step.pk].path for step in gone if step.into is not None}
+    paths = {pk: draft.was[pk].path for pk in list_repathed_nodes(draft, delta) if pk in draft.was}
+    paths |= {step.pk: draft.was[step.pk].path for step in removed_steps if step.into is not None}
     rows = (FormerPath(path=path, node=pk, change=change) for pk, path in paths.items())
     FormerPath.objects.bulk_create(rows, batch_size=2_000)
 
 
 def _free_paths(nodes: Sequence[int]) -> None:
-    """Paths are unique: those that change make room for one another first."""
+    """Give paths that change temporary values: paths are unique, so the old ones must be free first."""
     with connection.cursor() as cursor:
         sql = f"UPDATE {Node._meta.db_table} SET path = '~' || id WHERE id = ANY(%s)"
         cursor.execute(sql, [list(nodes)])
 
 
-def _make(draft: TreeDraft, delta: Delta) -> Made:
-    """Add nodes that are new, or here again under their old ids, parents first."""
-    made: dict[int, int] = {}
+def _create_nodes(draft: TreeDraft, delta: Delta) -> Made:
+    """Add nodes that are new, or restored under their old ids, parents first."""
+    new_ids: dict[int, int] = {}
     steps = [step for step in delta.nodes if step.before is None and step.after is not None]
     for step in sorted(steps, key=lambda step: draft.level(step.pk)):
         shape = step.after
         assert shape is not None
-        parent = made.get(shape.parent, shape.parent) if shape.parent is not None else None
+        parent = new_ids.get(shape.parent, shape.parent) if shape.parent is not None else None
         node = Node(
             pk=step.pk if step.pk > 0 else None, parent_id=parent, level=draft.level(step.pk), name=shape.name,
             position=draft.place(step.pk), path=draft.path(step.pk),
@@ -80,12 +85,12 @@ def _make(draft: TreeDraft, delta: Delta) -> Made:
         if shape.made:
             Node.objects.filter(pk=node.pk).update(created_at=datetime.fromisoformat(shape.made))
         if step.pk < 0:
-            made[step.pk] = node.pk
-    return made
+            new_ids[step.pk] = node.pk
+    return new_ids
 
 
-def _place(draft: TreeDraft, nodes: Sequence[int], made: Made) -> None:
-    """Give nodes that were here their name, parent, level, order and path."""
+def _update_nodes(draft: TreeDraft, nodes: Sequence[int], made: Made) -> None:
+    """Update the name, parent, level, order and path of existing nodes."""
     if not nodes:
         return
     columns: list[list[Any]] = [[], [], [], [], [], []]
@@ -105,7 +110,7 @@ def _place(draft: TreeDraft, nodes: Sequence[int], made: Made) -> None:
         cursor.execute(sql, columns)
 
 
-def _hang(delta: Delta, made: Made) -> None:
+def _hang_things(delta: Delta, made: Made) -> None:
     for name, moves in delta.hung.items():
         by_node: dict[int, list[int]] = {}
         for thing, (_, node) in moves.items():
@@ -114,13 +119,13 @@ def _hang(delta: Delta, made: Made) -> None:
             KINDS[name].model._default_manager.filter(pk__in=things).update(node=node)
 
 
-def _counts_after(draft: TreeDraft, delta: Delta) -> Numbers:
-    """What the counts of every node come to that stands above something that moves, by the draft's ids.
+def _compute_counts(draft: TreeDraft, delta: Delta) -> Numbers:
+    """Return the new counts of every node above something that moves, by the draft's ids.
 
-    A node's own part is what it counts less what its children count; parts move with the things, and are added up
-    anew from below.
+    A node's own part is what it counts less what its children count; parts move with the things, and are added up anew
+    from below.
     """
-    upward = _upward(draft, delta)
+    upward = _find_touched_ancestors(draft, delta)
     were: dict[int | None, list[int]] = {}
     for pk, row in draft.was.items():
         were.setdefault(row.parent, []).append(pk)
@@ -143,21 +148,21 @@ def _counts_after(draft: TreeDraft, delta: Delta) -> Numbers:
     return after
 
 
-def _upward(draft: TreeDraft, delta: Delta) -> set[int]:
-    """The nodes that a delta touches and all above them, as they were and as they will be."""
-    found: set[int] = set()
+def _find_touched_ancestors(draft: TreeDraft, delta: Delta) -> set[int]:
+    """Return the nodes that a delta touches and all above them, as they were and as they will be."""
+    touched: set[int] = set()
     for pk in delta.node_ids():
         at: int | None = pk
         while at is not None and at in draft.was:
-            found.add(at)
+            touched.add(at)
             at = draft.was[at].parent
-        found |= set(draft.chain(pk)) if pk in draft.nodes else set()
-    return found
+        touched |= set(draft.chain(pk)) if pk in draft.nodes else set()
+    return touched
 
 
 def _move_parts(delta: Delta, own: Numbers) -> None:
     for name, moves in delta.hung.items():
-        for thing, part in KINDS[name].added(moves).items():
+        for thing, part in KINDS[name].count_additions(moves).items():
             source, to = moves[thing]
             own.setdefault(source, Counter()).subtract(part)
             own.setdefault(to, Counter()).update(part)

@@ -1,4 +1,4 @@
-"""What differs between the descriptions of two themes, word by word, and which tools both have."""
+"""Differences between the descriptions of two themes, word by word, and the tools that both have."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Piece:
 
 
 def diff_words(kept: str, other: str) -> list[Piece]:
-    """The pieces of two descriptions; empty if they have little in common or are the same."""
+    """Return the pieces of two descriptions; empty if they have little in common or are the same."""
     before, after = WORDS.findall(kept[:COMPARED]), WORDS.findall(other[:COMPARED])
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if before == after or matcher.quick_ratio() < LEAST_RATIO:
@@ -52,18 +52,18 @@ class ToolComparison:
 
 
 def compare_tools(kept: Theme, members: Sequence[Theme], names: dict[int, list[str]]) -> dict[int, ToolComparison]:
-    """By member, which of its tools the kept theme has too, and which it alone has."""
-    known = set(names.get(kept.pk, []))
+    """Return by member which of its tools the kept theme has too, and which it alone has."""
+    kept_names = set(names.get(kept.pk, []))
     compared = {}
     for member in members:
         own = names.get(member.pk, [])
-        shared = tuple(name for name in own if name in known)
-        compared[member.pk] = ToolComparison(shared, tuple(name for name in own if name not in known))
+        shared = tuple(name for name in own if name in kept_names)
+        compared[member.pk] = ToolComparison(shared, tuple(name for name in own if name not in kept_names))
     return compared
 
 
-def names_of_tools(themes: Sequence[int]) -> dict[int, list[str]]:
-    """The names of the first tools of several themes, in one query."""
+def load_tool_names(themes: Sequence[int]) -> dict[int, list[str]]:
+    """Return the names of the first tools of several themes, in one query."""
     names: dict[int, list[str]] = {pk: [] for pk in themes}
     rows = ThemeTool.objects.filter(theme__in=names, position__lt=TOOLS).order_by("theme_id", "position")
     for theme, name in rows.values_list("theme_id", "name"):

@@ -1,4 +1,4 @@
-"""Reads of near-duplicates and of what became of each source's texts, in a fixed number of queries a page."""
+"""Reads of near-duplicates and of the results of each source's texts, in a fixed number of queries a page."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from django.db.models import Count, F, Q, QuerySet, Window
+from django.db.models import Count, F, Max, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
+from webapp.jobs.queries import find_open_job
 from webapp.taxonomy.models import Decision, Grouping, JudgedText, SourceCount, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates.description_diff import (
     Piece,
     ToolComparison,
     compare_tools,
     diff_words,
-    names_of_tools,
+    load_tool_names,
 )
 from webapp.taxonomy.queries import FIRST_TOOLS
 
@@ -52,7 +52,7 @@ class ThemeGroup:
 
     @property
     def compared(self) -> list[tuple[Theme, list[Piece], ToolComparison]]:
-        """Each member with what its description says otherwise than the kept one's, and its tools."""
+        """Each member with the differences of its description from the kept one's, and its tools."""
         return [
             (row, diff_words(self.kept.description, row.description), self.tools.get(row.pk, ToolComparison()))
             for row in self.members
@@ -64,7 +64,8 @@ class ThemeGroup:
 
 
 def kept_themes(text: str = "") -> QuerySet[Theme]:
-    """Themes that others are folded into; with a text, those of groups in which some name or description holds it."""
+    """Return themes that others are folded into; with a text, those of groups in which a name or description holds
+    it."""
     rows = Theme.objects.filter(duplicates__gt=0).only(*FIELDS)
     if not text:
         return rows
@@ -73,12 +74,12 @@ def kept_themes(text: str = "") -> QuerySet[Theme]:
     return rows.filter(holds | Q(pk__in=folded))
 
 
-def with_members(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup]:
-    """The groups of these kept themes, in three queries whatever they hold."""
+def load_groups(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup]:
+    """Return the groups of these kept themes, in three queries whatever they hold."""
     members: dict[int, list[Theme]] = {}
-    for row in members_of([theme.pk for theme in kept], shown):
+    for row in list_members([theme.pk for theme in kept], shown):
         members.setdefault(row.folded_into_id or 0, []).append(row)
-    names = names_of_tools([*(theme.pk for theme in kept), *(row.pk for rows in members.values() for row in rows)])
+    names = load_tool_names([*(theme.pk for theme in kept), *(row.pk for rows in members.values() for row in rows)])
     for theme in kept:
         theme.first_tools = names[theme.pk][:FIRST_TOOLS]
     groups = ((theme, members.get(theme.pk, [])) for theme in kept)
@@ -86,31 +87,31 @@ def with_members(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup
     return [ThemeGroup(theme, rows, compare_tools(theme, rows, names), below.get(theme.pk)) for theme, rows in groups]
 
 
-def members_of(kept: Iterable[int], shown: int) -> QuerySet[Theme]:
+def list_members(kept: Iterable[int], shown: int) -> QuerySet[Theme]:
     order = [F("similarity").desc(nulls_last=True), F("pk").asc()]
     ranked = Window(RowNumber(), partition_by=F("folded_into"), order_by=order)
     rows = Theme.objects.filter(folded_into__in=list(kept)).only(*FIELDS, "folded_into_id")
     return rows.annotate(rank=ranked).filter(rank__lte=shown).order_by("folded_into_id", *order)
 
 
-def decisions() -> QuerySet[Decision]:
+def list_decisions() -> QuerySet[Decision]:
     return Decision.objects.select_related("by", "undone_by")
 
 
-def groupings() -> QuerySet[Grouping]:
+def list_groupings() -> QuerySet[Grouping]:
     return Grouping.objects.select_related("decision", "decision__undone_by", "decision__by")
 
 
-def open_job() -> Job | None:
-    """The grouping that waits or runs."""
-    return open_of("group_themes", SUBJECT)
+def find_grouping_job() -> Job | None:
+    """Return the grouping job that waits or runs."""
+    return find_open_job("group_themes", SUBJECT)
 
 
 @dataclass
 class Retention:
-    """What became of one source: texts judged, rejected by reason, themes of it, and those folded as duplicates.
+    """The results of one source: texts judged, rejected by reason, themes of it, and those folded as duplicates.
 
-    Where nothing was judged (servers, typed themes) `judged` is None: what came in is what there is.
+    If nothing was judged (servers, typed themes) `judged` is None: everything that came in was kept.
     """
 
     source: ThemeSource
@@ -130,17 +131,17 @@ class Retention:
 
     @property
     def share(self) -> float | None:
-        """Left / judged, or left / themes where nothing was judged."""
+        """Left / judged, or left / themes if nothing was judged."""
         whole = self.judged or self.themes
         return self.left / whole if whole else None
 
 
-def sources() -> QuerySet[ThemeSource]:
+def list_sources() -> QuerySet[ThemeSource]:
     return ThemeSource.objects.order_by("-id")
 
 
-def retention(rows: Sequence[ThemeSource]) -> list[Retention]:
-    """What became of these sources, in two queries."""
+def compute_retention(rows: Sequence[ThemeSource]) -> list[Retention]:
+    """Return the results of these sources, in two queries."""
     retentions = {row.name: Retention(row) for row in rows}
     by_pk = {row.pk: retentions[row.name] for row in rows}
     for source, reason, number in SourceCount.objects.filter(source__in=by_pk, number__gt=0).values_list(
@@ -158,6 +159,12 @@ def retention(rows: Sequence[ThemeSource]) -> list[Retention]:
 
 
 def judged_texts(source: ThemeSource, reason: str | None) -> QuerySet[JudgedText]:
-    """Texts of a source, newest first; `reason` "" for kept ones, None for all."""
+    """Return texts of a source, newest first; `reason` "" for kept ones, None for all."""
     rows = JudgedText.objects.filter(source=source)
     return rows if reason is None else rows.filter(reason=reason)
+
+
+def count_uncompared() -> int:
+    """Count the themes that were created after the last grouping."""
+    last = Grouping.objects.aggregate(at=Max("at"))["at"]
+    return (Theme.objects.filter(created_at__gt=last) if last else Theme.objects.all()).count()

@@ -1,4 +1,4 @@
-"""Typed themes, near-duplicates and what sources came to, as the API takes and shows them."""
+"""Schemas of typed themes, near-duplicates and the results of sources."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class GroupingIn(BodyIn):
 
 
 class CountOut(Schema):
-    """What a threshold would fold: groups of more than one, and themes folded away."""
+    """The effects of a threshold: groups of more than one, and themes folded away."""
 
     threshold: float
     groups: int
@@ -70,7 +70,7 @@ class DecisionOut(Schema):
 
 
 class GroupingOut(Schema):
-    """One look at all themes. `counts` says what other thresholds would have folded; it is empty where a judge decided.
+    """One look at all themes. `counts` says what other thresholds would have folded; it is empty if a judge decided.
 
     Of a judge: pairs that it was `asked` about, pairs that stay apart `undecided`, what that cost as far as prices are
     known (`unpriced` replies came without).
@@ -103,7 +103,7 @@ class GroupOut(Schema):
 
 
 class SourceOut(Schema):
-    """What became of a source. `judged` is null where nothing is judged: servers, and themes that people type.
+    """The results of a source. `judged` is null if nothing is judged: servers, and themes that people type.
 
     `rejected` maps reasons to numbers; `deduplicated` are folded into others; `left` are what environments grow from.
     """
@@ -120,11 +120,11 @@ class SourceOut(Schema):
     share: float | None
 
 
-def group_out(group: ThemeGroup) -> dict[str, Any]:
+def serialize_group(group: ThemeGroup) -> dict[str, Any]:
     return {"kept": group.kept, "members": group.members, "rest": group.rest}
 
 
-def source_out(retention: Retention) -> dict[str, Any]:
+def serialize_source(retention: Retention) -> dict[str, Any]:
     return {
         "id": retention.source.pk,
         "name": retention.source.name,

@@ -1,4 +1,4 @@
-"""Judge of near-duplicates among all themes. Its replies are kept, so that a later grouping asks only what is new."""
+"""Judge of near-duplicates among all themes. Its replies are stored, so that a later grouping asks only what is new."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from synthesis.llm.cost import CostMeter
 from synthesis.llm.store import MemoryStore
 from synthesis.scripted import ScriptedModel
 from synthesis.themes.judged_groups import NEAREST, JudgedGroups
-from synthesis.themes.judged_themes import judged_themes
+from synthesis.themes.judged_themes import judge_themes
 from synthesis.themes.vectors import Vectoriser
-from webapp.endpoints.connections import chat_with
+from webapp.endpoints.connections import open_chat_model
 from webapp.endpoints.models import LLMRole
-from webapp.endpoints.queries import default_of, find_choice, prices
+from webapp.endpoints.queries import find_choice, find_default_model, load_prices
 from webapp.taxonomy.models import ThemeReply
 
 SCRIPTED = "scripted"
@@ -39,7 +39,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class ThemeJudge:
-    """Who is asked, and about how many pairs at most. `value` is how people choose it."""
+    """A judge, and the number of pairs it is asked about at most. `value` is how users choose it."""
 
     value: str
     name: str
@@ -49,7 +49,7 @@ class ThemeJudge:
 
 @dataclass(frozen=True)
 class JudgedThemes:
-    """What a judge said of all themes, and what that cost."""
+    """The verdicts of a judge on all themes, and their cost."""
 
     found: JudgedGroups
     cost: float
@@ -57,74 +57,76 @@ class JudgedThemes:
 
 
 class GroupingStoppedError(Exception):
-    """A person, or another worker that holds the job by now, wants the judge to be asked no further."""
+    """The judge must not be asked further: a user stopped the job, or another worker holds it by now."""
 
 
-def judge_named(choice: str, most: int) -> ThemeJudge | None:
-    """By value: `endpoint id/model`, "scripted", "none" for vectors alone; "" is the model that plays the judge, if
-    one does. Raises InputError."""
+def find_judge(choice: str, most: int) -> ThemeJudge | None:
+    """Return a judge by value: `endpoint id/model`, "scripted", "none" for vectors alone; "" is the model with the
+    judge's role, if there is one. Raises InputError."""
     if choice == SCRIPTED:
-        return ThemeJudge(SCRIPTED, SCRIPTED, _scripted, most)
-    chosen = default_of(LLMRole.JUDGE) if not choice else None if choice == VECTORS_ALONE else find_choice(choice)
-    if chosen is None:
+        return ThemeJudge(SCRIPTED, SCRIPTED, _open_scripted_model, most)
+    model_choice = (
+        find_default_model(LLMRole.JUDGE) if not choice else None if choice == VECTORS_ALONE else find_choice(choice)
+    )
+    if model_choice is None:
         if choice not in ("", VECTORS_ALONE):
             raise InputError("The judge's model is not listed at its endpoint. Choose another one.")
         return None
-    row, model = chosen
-    return ThemeJudge(f"{row.pk}/{model}", f"{row.name}/{model}", lambda: chat_with(row, model, "judge"), most)
+    row, model = model_choice
+    return ThemeJudge(f"{row.pk}/{model}", f"{row.name}/{model}", lambda: open_chat_model(row, model, "judge"), most)
 
 
-def judge_of_role() -> str:
-    """The value of the model that plays the judge; "none" where vectors alone decide."""
-    chosen = default_of(LLMRole.JUDGE)
+def get_role_judge() -> str:
+    """Return the value of the model with the judge's role; "none" if vectors alone decide."""
+    chosen = find_default_model(LLMRole.JUDGE)
     return f"{chosen[0].pk}/{chosen[1]}" if chosen else VECTORS_ALONE
 
 
 @asynccontextmanager
-async def _scripted() -> AsyncIterator[ScriptedModel]:
+async def _open_scripted_model() -> AsyncIterator[ScriptedModel]:
     yield ScriptedModel()
 
 
-def judged(
+def judge_theme_texts(
     texts: Sequence[str], vectorise: Vectoriser, judge: ThemeJudge, apart: Collection[int], progress: Progress
 ) -> JudgedThemes:
-    """The judge's verdicts on what may be one of these texts. Blocks, and tells how far it is.
+    """Return the judge's verdicts on which of these texts are one. Blocks, and reports its progress.
 
-    Raises LLMError where the judge cannot be asked: then nothing is known, and nothing is to be folded or unfolded.
+    Raises LLMError if the judge cannot be asked: then nothing is known, and nothing is to be folded or unfolded.
     """
-    told = [0, len(texts)]
+    reported = [0, len(texts)]
     stop = threading.Event()
 
-    def tell(done: int, total: int) -> None:
-        told[:] = done, total
+    def note_progress(done: int, total: int) -> None:
+        reported[:] = done, total
         if stop.is_set():
             raise GroupingStoppedError
 
     with ThreadPoolExecutor(1, thread_name_prefix="theme-judge") as thread:
-        work = thread.submit(asyncio.run, _asked(texts, vectorise, judge, apart, tell))
+        work = thread.submit(asyncio.run, _ask_judge(texts, vectorise, judge, apart, note_progress))
         try:
             while True:
                 try:
                     return work.result(timeout=LOOK_SECONDS)
                 except StillWorking:
-                    progress(told[0], told[1], "Pairs of themes are judged")
+                    progress(reported[0], reported[1], "Pairs of themes are judged")
         finally:
             stop.set()
 
 
-async def _asked(
+async def _ask_judge(
     texts: Sequence[str],
     vectorise: Vectoriser,
     judge: ThemeJudge,
     apart: Collection[int],
     tell: Callable[[int, int], None],
 ) -> JudgedThemes:
-    meter = CostMeter(prices=await asyncio.to_thread(_released, prices))
+    meter = CostMeter(prices=await asyncio.to_thread(_run_and_disconnect, load_prices))
     async with judge.open() as model:
         store = MemoryStore() if judge.name == SCRIPTED else KeptReplies()
         asker = Asker({"judge": model}, store, meter)
 
-        found = await judged_themes(
+        judged_groups = await judge_themes(
             texts,
             lambda index, stage: (asker, Site(role="judge", stage=stage, item=ITEM)),
             vectorise=vectorise,
@@ -133,28 +135,30 @@ async def _asked(
             most=judge.most,
             tell=tell,
         )
-    if found.gave_up:
-        raise LLMError("refused", f"The judge could not be asked, so no theme was folded: {found.gave_up}")
-    return JudgedThemes(found, meter.total.cost, meter.total.unpriced)
+    if judged_groups.gave_up:
+        raise LLMError("refused", f"The judge could not be asked, so no theme was folded: {judged_groups.gave_up}")
+    return JudgedThemes(judged_groups, meter.total.cost, meter.total.unpriced)
 
 
 @dataclass
 class KeptReplies:
-    """The store of a grouping's calls: replies stand in a table, whatever else becomes of the job."""
+    """The store of a grouping's calls: replies are stored in a table, whatever else becomes of the job."""
 
     failed: list[str] = field(default_factory=list)
 
     async def find(self, key: str) -> Reply | None:
         known = ThemeReply.objects.filter(key=key).values_list("reply", flat=True)
-        body = await asyncio.to_thread(_released, known.first)
+        body = await asyncio.to_thread(_run_and_disconnect, known.first)
         return None if body is None else Reply.model_validate(body)
 
     async def begin(self, key: str, call: StageCall, model: str) -> None:
-        """Nothing is held: a request that is lost is sent again."""
+        """Hold nothing: a request that is lost is sent again."""
 
     async def keep(self, key: str, call: StageCall, reply: Reply) -> Reply:
         body = reply.model_dump(mode="json", exclude_defaults=True)
-        await asyncio.to_thread(_released, lambda: ThemeReply.objects.get_or_create(key=key, defaults={"reply": body}))
+        await asyncio.to_thread(
+            _run_and_disconnect, lambda: ThemeReply.objects.get_or_create(key=key, defaults={"reply": body})
+        )
         return reply
 
     async def fail(self, key: str, call: StageCall, error: LLMError) -> None:
@@ -162,10 +166,10 @@ class KeptReplies:
 
     async def note_reading(self, key: str, repairs: Sequence[str], unusable: str) -> None:
         if unusable:  # or the next grouping would find the same useless reply
-            await asyncio.to_thread(_released, ThemeReply.objects.filter(key=key).delete)
+            await asyncio.to_thread(_run_and_disconnect, ThemeReply.objects.filter(key=key).delete)
 
 
-def _released(work: Callable[[], T]) -> T:
+def _run_and_disconnect(work: Callable[[], T]) -> T:
     try:
         return work()
     finally:

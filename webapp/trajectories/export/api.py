@@ -11,22 +11,22 @@ from pydantic import ConfigDict, Field, FiniteFloat
 
 from synthesis.formats.sft import SftFormat, Shape
 from synthesis.tasks.trajectory_filters import FilterSettings
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import needs, person
+from webapp.rest.auth import get_acting_user, require_scope
 from webapp.rest.idempotency import idempotent
 from webapp.rest.problems import Problem
-from webapp.rest.types import BodyIn, Id, ShortText, file_of
+from webapp.rest.types import BodyIn, Id, ShortText, describe_file_answer
 from webapp.trajectories.export import services
-from webapp.trajectories.export.archive import attachment, stored, zipped
+from webapp.trajectories.export.archive import build_attachment, read_stored_file, stream_zip
 from webapp.trajectories.export.lines import Export
-from webapp.trajectories.export.spec import ExportSpec, read_range, selection_of
+from webapp.trajectories.export.spec import ExportSpec, build_selection, parse_range
 from webapp.trajectories.schemas import Q_HELP, OutcomeName, ReplayName, Reward, TrajectorySelectionQuery
 from webapp.trajectories.trajectory_list import Filters
 
 router = Router(tags=["training data"])
-ZIP = file_of("application/zip", "train.jsonl, one record a line, and manifest.json")
+ZIP = describe_file_answer("application/zip", "train.jsonl, one record a line, and manifest.json")
 Format = Annotated[SftFormat, Field(description="What reads it: TRL, or LlamaFactory in two ways.")]
 Reasoning = Annotated[bool, Field(description="Whether the agent's reasoning is kept.")]
 MaskHistory = Annotated[bool, Field(description="One record for each turn, of which the last turn alone is learnt.")]
@@ -45,7 +45,7 @@ class TrainingQuery(TrajectorySelectionQuery):
 
 
 class TrainingIn(BodyIn):
-    """The filters of the list of trajectories, and how they are written."""
+    """The filters of the list of trajectories, and the format of the export."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"format": "trl", "source": "starter"}]})
 
@@ -71,36 +71,37 @@ class TrainingIn(BodyIn):
         return Filters(outcome=self.outcome or "", replay=self.replay or "", q=self.q.strip(), **chosen)
 
 
-def spec_of(settings: TrainingQuery | TrainingIn) -> ExportSpec:
-    """What to export, as a query or a body asks for it. Raises InputError."""
+def build_export_spec(settings: TrainingQuery | TrainingIn) -> ExportSpec:
+    """Return the export that a query or a body asks for. Raises InputError."""
     return ExportSpec(
-        selection=selection_of(settings.filters()),
+        selection=build_selection(settings.filters()),
         shape=Shape(format=settings.format, reasoning=settings.reasoning, mask_history=settings.mask_history),
-        sifting=FilterSettings(least_reward=settings.least_reward, action_range=read_range(settings.actions)),
+        sifting=FilterSettings(least_reward=settings.least_reward, action_range=parse_range(settings.actions)),
     )
 
 
-@router.get("/trajectories/export/training", auth=needs("read"), openapi_extra=ZIP)
+@router.get("/trajectories/export/training", auth=require_scope("read"), openapi_extra=ZIP)
 def export_training_data(request: HttpRequest, query: Query[TrainingQuery]) -> StreamingHttpResponse:
-    """The runs that the filters leave and that are worth training on, as an archive with a manifest, newest first."""
-    spec = spec_of(query)
-    audit(person(request), "trajectories.export_training", **spec.summary())
-    return attachment(zipped(Export(spec)))
+    """Export the runs that pass the list's filters and the training filters, as an archive with a manifest, newest
+    first."""
+    spec = build_export_spec(query)
+    write_audit_entry(get_acting_user(request), "trajectories.export_training", **spec.summary())
+    return build_attachment(stream_zip(Export(spec)))
 
 
-@router.post("/exports/training", auth=needs("synthesise"), response={202: JobOut})
+@router.post("/exports/training", auth=require_scope("synthesise"), response={202: JobOut})
 @idempotent
 def create_training_export(request: HttpRequest, body: TrainingIn) -> Job:
-    """The same archive, made in the background. Follow the job at /jobs/{id}."""
-    return services.start_export(person(request), spec_of(body))
+    """Make the same archive in the background. Follow the job at /jobs/{id}."""
+    return services.start_export(get_acting_user(request), build_export_spec(body))
 
 
-@router.get("/exports/training/{job}", auth=needs("read"), openapi_extra=ZIP)
+@router.get("/exports/training/{job}", auth=require_scope("read"), openapi_extra=ZIP)
 def fetch_training_export(request: HttpRequest, job: Id) -> StreamingHttpResponse:
-    """The archive of an export that was made in the background, by the number of its job."""
-    row = get_object_or_404(services.exports(), pk=job)
-    name = services.file_of(row)
+    """Return the archive of an export that was made in the background, by the number of its job."""
+    row = get_object_or_404(services.list_exports(), pk=job)
+    name = services.find_export_file(row)
     if not name:
         raise Problem(404, f"The export {job} has no file: it is not done, or it was cleared away. Start it again.")
-    audit(person(request), "trajectories.export_training", row, file=name)
-    return attachment(stored(name))
+    write_audit_entry(get_acting_user(request), "trajectories.export_training", row, file=name)
+    return build_attachment(read_stored_file(name))

@@ -1,5 +1,7 @@
-"""An export as one file: a zip with the data and its manifest, written as it is made. Cut short, it does not open, so
-that half an export is never taken for a whole one."""
+"""An export as one file: a zip with the data and its manifest, written while it is made.
+
+A truncated zip does not open, so half an export is never taken for a whole one.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ BLOCK = 1 << 20
 
 
 class _Pipe(io.RawIOBase):
-    """Takes what the archive writes and hands it on; it cannot be sought in."""
+    """Buffer that takes what the archive writes and passes it on; it is not seekable."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -39,54 +41,54 @@ class _Pipe(io.RawIOBase):
         return data
 
 
-def spelled_manifest(export: Export) -> str:
+def format_manifest(export: Export) -> str:
     return json.dumps(export.manifest(), indent=1) + "\n"
 
 
-def zipped(export: Export) -> Iterator[bytes]:
-    """The archive, piece by piece. The same content gives the same bytes."""
+def stream_zip(export: Export) -> Iterator[bytes]:
+    """Yield the archive, piece by piece. The same content gives the same bytes."""
     pipe = _Pipe()
     with zipfile.ZipFile(pipe, "w") as archive:
-        with archive.open(packed_entry(DATA), "w", force_zip64=True) as entry:
+        with archive.open(make_zip_entry(DATA), "w", force_zip64=True) as entry:
             for piece in export.pieces():
                 entry.write(piece)
                 yield pipe.take()
-        archive.writestr(packed_entry(MANIFEST), spelled_manifest(export))
+        archive.writestr(make_zip_entry(MANIFEST), format_manifest(export))
     yield pipe.take()
 
 
-def packed_entry(name: str, *, plain: bool = False) -> zipfile.ZipInfo:
-    """An entry of an archive that does not tell when it was made. What is compressed already goes in `plain`."""
+def make_zip_entry(name: str, *, plain: bool = False) -> zipfile.ZipInfo:
+    """Return an archive entry without a timestamp. Use `plain` for data that is compressed already."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_STORED if plain else zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16
     return entry
 
 
-def attachment(
+def build_attachment(
     pieces: Iterator[bytes], name: str = NAME, content_type: str = "application/zip"
 ) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(_sent(pieces), content_type=content_type)
+    response = StreamingHttpResponse(_send_pieces(pieces), content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-async def _sent(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    def following() -> bytes | None:
+async def _send_pieces(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    def get_next_piece() -> bytes | None:
         return next(pieces, None)
 
-    while (piece := await sync_to_async(following)()) is not None:
+    while (piece := await sync_to_async(get_next_piece)()) is not None:
         if piece:
             yield piece
 
 
-def stored(name: str) -> Iterator[bytes]:
-    """The bytes of a file that a job kept."""
+def read_stored_file(name: str) -> Iterator[bytes]:
+    """Yield the bytes of a file that a job stored."""
     with default_storage.open(name, "rb") as file:
-        yield from blocks(file)
+        yield from read_blocks(file)
 
 
-def blocks(file: IO[bytes]) -> Iterator[bytes]:
+def read_blocks(file: IO[bytes]) -> Iterator[bytes]:
     while block := file.read(BLOCK):
         yield block

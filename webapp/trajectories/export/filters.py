@@ -1,5 +1,8 @@
-"""Which of some trajectories are worth training on: the filters in their order, then whether a conversation is stored
-that can be written. Whatever trains on stored trajectories goes through here."""
+"""Training filters over stored trajectories, in order, ending with whether a conversation is stored that can be
+written.
+
+All training on stored trajectories goes through here.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import TypeVar
 
 from synthesis.errors import FormatError
 from synthesis.formats.sft import Conversation
-from synthesis.tasks.trajectory_filters import FilterSettings, FilterTally, first_filters, last_filters
-from webapp.trajectories.export.record_source import Origins, conversation_of, runs_of
+from synthesis.tasks.trajectory_filters import FilterSettings, FilterTally, build_first_filters, build_last_filters
+from webapp.trajectories.export.record_source import Origins, load_attempt_facts, read_stored_conversation
 from webapp.trajectories.models import Trajectory
 
 CHUNK = 20
@@ -26,11 +29,12 @@ Written = TypeVar("Written")
 
 
 class FilterCounts:
-    """Counts what each filter saw and left out (`tally`), why conversations were not written (`reasons`), and those
-    that no filter looks at, as they have no environment (`foreign`), or were made for a reference (`solvers`)."""
+    """Counts of what each filter saw and left out (`tally`), of the reasons why conversations were not written
+    (`reasons`), and of trajectories that no filter sees: those without an environment (`foreign`) and those made for a
+    reference (`solvers`)."""
 
     def __init__(self, sifting: FilterSettings) -> None:
-        self.filters = (*first_filters(), *last_filters(sifting))
+        self.filters = (*build_first_filters(), *build_last_filters(sifting))
         self.tally = FilterTally((*(rule.name for rule in self.filters), UNFIT))
         self.reasons: Counter[str] = Counter()
         self.foreign = 0
@@ -40,20 +44,24 @@ class FilterCounts:
     def passed(
         self, rows: Sequence[Trajectory], write: Callable[[Trajectory, Conversation], Written]
     ) -> Iterator[tuple[Trajectory, Written]]:
-        """Those of `rows` (a chunk, with `reading.COLUMNS`) that go in, as `write` gives them; it raises FormatError
-        for a conversation that does not fit."""
-        whole = [row for row in rows if row.revision_id is not None]
-        self.foreign += len(rows) - len(whole)
-        known, whole = len(whole), [row for row in whole if not row.solver]
-        self.solvers += known - len(whole)
-        runs = runs_of(whole)
-        fit = [row for row in whole if all(self.tally.note(rule.name, rule.why(runs[row.pk])) for rule in self.filters)]
+        """Yield those of `rows` (a chunk, with `record_source.COLUMNS`) that pass, with the result of `write`, which
+        raises FormatError for a conversation that does not fit."""
+        judged_rows = [row for row in rows if row.revision_id is not None]
+        self.foreign += len(rows) - len(judged_rows)
+        total, judged_rows = len(judged_rows), [row for row in judged_rows if not row.solver]
+        self.solvers += total - len(judged_rows)
+        runs = load_attempt_facts(judged_rows)
+        fit = [
+            row
+            for row in judged_rows
+            if all(self.tally.note(rule.name, rule.why(runs[row.pk])) for rule in self.filters)
+        ]
         records = dict(Trajectory.objects.filter(pk__in=[row.pk for row in fit]).values_list("pk", "record"))
         self.origins.learn(row.revision_id or 0 for row in fit)
         for row in fit:
             offered = self.origins.of(row.revision_id or 0).offered
             try:
-                written = write(row, conversation_of(records.get(row.pk) or {}, row.provenance, offered))
+                written = write(row, read_stored_conversation(records.get(row.pk) or {}, row.provenance, offered))
             except FormatError as error:
                 self.tally.note(UNFIT, str(error))
                 self.reasons[error.reason[:300]] += 1

@@ -1,4 +1,4 @@
-"""“Export for training” as a person fills it in."""
+"""The form “Export for training”."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django import forms
 from synthesis.formats.sft import Shape
 from synthesis.stages import ActionRange
 from synthesis.tasks.trajectory_filters import RELEASED, FilterSettings
-from webapp.trajectories.export.spec import ExportSpec, selection_of
+from webapp.trajectories.export.spec import ExportSpec, build_selection
 from webapp.trajectories.trajectory_list import Filters
 
 FORMATS = [
@@ -44,7 +44,7 @@ class TrainingForm(forms.Form):
         return cleaned
 
     def spec(self, filters: Filters) -> ExportSpec:
-        """Of a valid form."""
+        """Return the export that a valid form asks for."""
         cleaned = self.cleaned_data
         allowed: ActionRange = None
         if cleaned["actions"] == "released":
@@ -52,11 +52,11 @@ class TrainingForm(forms.Form):
         elif cleaned["actions"] == "own":
             allowed = (cleaned["fewest"], cleaned["most"])
         return ExportSpec(
-            selection=selection_of(filters),
+            selection=build_selection(filters),
             shape=Shape(format=cleaned["format"], reasoning=cleaned["reasoning"], mask_history=cleaned["mask_history"]),
             sifting=FilterSettings(least_reward=cleaned["least_reward"], action_range=allowed),
         )
 
 
-def training_form(data: Any = None) -> TrainingForm:
+def build_training_form(data: Any = None) -> TrainingForm:
     return TrainingForm(data, initial={"format": "trl", "reasoning": True, "least_reward": 1, "actions": ""})

@@ -1,5 +1,4 @@
-"""One export: lines a few trajectories at a time, so that memory does not grow with them, and the manifest of what they
-came to."""
+"""One export: lines a few trajectories at a time, so that memory does not grow, and the manifest of the whole."""
 
 from __future__ import annotations
 
@@ -9,19 +8,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.sft import Conversation, loading, records_of, spelled
+from synthesis.formats.sft import Conversation, build_loading_config, build_sft_records, format_record_line
 from webapp.trajectories.export.filters import CHUNK, FilterCounts
 from webapp.trajectories.export.record_source import COLUMNS
 from webapp.trajectories.export.spec import ExportSpec
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.trajectory_list import rows_of
+from webapp.trajectories.trajectory_list import filter_trajectories
 
 REASONS = 20
 DATA = "train.jsonl"
 
 
 class Export:
-    """Read `pieces` to its end, then ask for the `manifest`. Newest first; a second time gives the same bytes."""
+    """One export. Read `pieces` to its end, then call `manifest`. Newest first; a second export has the same bytes."""
 
     def __init__(self, spec: ExportSpec, check: Callable[[int], None] = lambda seen: None) -> None:
         self.spec = spec
@@ -35,7 +34,7 @@ class Export:
         self.disturbed = self.injected = 0
 
     def pieces(self) -> Iterator[bytes]:
-        """Whole lines. `check` is told how many trajectories were seen, and may raise to stop."""
+        """Yield whole lines. `check` gets the number of trajectories seen, and may raise to stop."""
         last: int | None = None
         while rows := self._chunk(last):
             last = rows[-1].pk
@@ -44,8 +43,8 @@ class Export:
             self.check(self.seen)
 
     def manifest(self) -> dict[str, Any]:
-        """What went in, what was left out and why, and what it was made from."""
-        told = loading(self.spec.shape, self.name)
+        """Return what was exported, what was left out and why, and the sources of the data."""
+        loading_hint = build_loading_config(self.spec.shape, self.name)
         return {
             "kind": "envarium-sft",
             "file": self.name,
@@ -54,7 +53,7 @@ class Export:
             "records": self.records,
             "trajectories": self.kept,
             "settings": self.spec.summary(),
-            **({"llamafactory": told} if told else {}),
+            **({"llamafactory": loading_hint} if loading_hint else {}),
             "filters": [count.model_dump() for count in self.sieve.tally.counts()],
             **({"without_environment": self.sieve.foreign} if self.sieve.foreign else {}),
             **({"solver_runs": self.sieve.solvers} if self.sieve.solvers else {}),
@@ -66,16 +65,16 @@ class Export:
         }
 
     def _chunk(self, last: int | None) -> list[Trajectory]:
-        rows = rows_of(self.spec.selection.filters()).only(*COLUMNS).order_by("-id")
+        rows = filter_trajectories(self.spec.selection.filters()).only(*COLUMNS).order_by("-id")
         return list((rows if last is None else rows.filter(pk__lt=last))[:CHUNK])
 
     def _lines(self, rows: list[Trajectory]) -> Iterator[str]:
-        for row, lines in self.sieve.passed(rows, self._lines_of):
+        for row, lines in self.sieve.passed(rows, self._build_lines):
             self._count(row, lines)
             yield from lines
 
-    def _lines_of(self, row: Trajectory, conversation: Conversation) -> list[str]:
-        lines = [spelled(record) for record in records_of(conversation, self.spec.shape)]
+    def _build_lines(self, row: Trajectory, conversation: Conversation) -> list[str]:
+        lines = [format_record_line(record) for record in build_sft_records(conversation, self.spec.shape)]
         if not lines:
             raise FormatError("conversation", "the agent said nothing in it")
         return lines

@@ -1,4 +1,4 @@
-"""What an export reads of trajectories: what the filters look at, the conversation as it was seen, where it is from."""
+"""Source of an export's records: the facts that filters read, the conversation as it was seen, and its origin."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from synthesis.contracts import Message, Tool, Withheld
 from synthesis.errors import FormatError
-from synthesis.formats.answer_form import answer_tool
+from synthesis.formats.answer_form import build_answer_tool
 from synthesis.formats.sft import Conversation, read_conversation
-from synthesis.runtime import offered_tools
+from synthesis.runtime import restrict_tools
 from synthesis.tasks.trajectory_filters import IMPOSSIBLE, AttemptFacts
 from webapp.environments.models import Tool as ToolRow
 from webapp.scenarios.answers.answer_form import read_listed_form
@@ -38,15 +38,15 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class RecordOrigin:
-    """The revision that an attempt was made at. `offered` are the tools of its environment version, without what the
-    task withholds, and behind them the one that submits the answer, if the task has an answer form."""
+    """The revision that an attempt was made at. `offered` are the tools of its environment version, without the tool
+    that the task withholds, followed by the tool that submits the answer, if the task has an answer form."""
 
     about: dict[str, Any]
     offered: tuple[Tool, ...]
 
 
-def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
-    """What the filters look at, by trajectory; one query for all."""
+def load_attempt_facts(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
+    """Return the facts that the filters read, by trajectory; one query for all."""
     rows = list(rows)
     counted = (
         Step.objects.filter(trajectory__in=[row.pk for row in rows])
@@ -63,10 +63,10 @@ def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
         )
     )
     by_row: dict[int, dict[str, Any]] = {counts["trajectory"]: {**counts} for counts in counted}
-    return {row.pk: _run(row, by_row.get(row.pk, {})) for row in rows}
+    return {row.pk: _build_attempt_facts(row, by_row.get(row.pk, {})) for row in rows}
 
 
-def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
+def _build_attempt_facts(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
     return AttemptFacts(
         outcome="" if row.live else row.outcome,
         user_error=row.user_error,
@@ -83,14 +83,17 @@ def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
 
 
 def keep_agent_tools(tools: tuple[Tool, ...], provenance: dict[str, Any]) -> tuple[Tool, ...]:
-    """The tools without those that the attempt's simulated user alone could call: the agent was not offered them."""
+    """Return the tools without those that only the attempt's simulated user could call: the agent was not offered
+    them."""
     names = provenance.get("user_tools")
     return tuple(tool for tool in tools if tool.name not in names) if isinstance(names, list) else tools
 
 
-def conversation_of(record: dict[str, Any], provenance: dict[str, Any], offered: tuple[Tool, ...]) -> Conversation:
-    """The conversation as the agent saw it: kept here while it was made, or recorded elsewhere whole, system message
-    and tools included. Raises FormatError where it is not stored: nothing is made up in its place."""
+def read_stored_conversation(
+    record: dict[str, Any], provenance: dict[str, Any], offered: tuple[Tool, ...]
+) -> Conversation:
+    """Return the conversation as the agent saw it: stored here while it was made, or recorded elsewhere as a whole,
+    system message and tools included. Raises FormatError if it is not stored: nothing is made up in its place."""
     stored = record.get("conversation")
     if stored is None:
         return read_conversation(record.get("messages"), record.get("tools"))
@@ -103,7 +106,7 @@ def conversation_of(record: dict[str, Any], provenance: dict[str, Any], offered:
 
 
 class Origins:
-    """Revisions and the tools of their versions, looked up once each."""
+    """Revisions and the tools of their versions, each loaded once."""
 
     def __init__(self) -> None:
         self._known: dict[int, RecordOrigin] = {}
@@ -130,10 +133,10 @@ class Origins:
         self._learn_tools({version for *_, version, _, _, _ in revision_rows})
         for pk, *values, version, version_hash, withheld, listed in revision_rows:
             about = {**dict(zip(names, values, strict=True)), "environment_version": version_hash}
-            taken = None if withheld is None else Withheld.model_validate(withheld)
-            about |= {} if taken is None else {"withheld": taken.name}
-            offered, form = offered_tools(self._tools[version], taken), read_listed_form(listed, pk)
-            self._known[pk] = RecordOrigin(about, (*offered, answer_tool(form)) if form else offered)
+            withheld_tool = None if withheld is None else Withheld.model_validate(withheld)
+            about |= {} if withheld_tool is None else {"withheld": withheld_tool.name}
+            offered, form = restrict_tools(self._tools[version], withheld_tool), read_listed_form(listed, pk)
+            self._known[pk] = RecordOrigin(about, (*offered, build_answer_tool(form)) if form else offered)
 
     def of(self, revision: int) -> RecordOrigin:
         return self._known[revision]
@@ -142,7 +145,7 @@ class Origins:
         missing = versions - self._tools.keys()
         rows = ToolRow.objects.filter(version__in=missing).order_by("version", "position")
         offered: dict[int, list[Tool]] = {version: [] for version in missing}
-        for version, *told in rows.values_list("version_id", "name", "description", "kind", "parameters"):
-            named = dict(zip(("name", "description", "kind", "parameters"), told, strict=True))
+        for version, *values in rows.values_list("version_id", "name", "description", "kind", "parameters"):
+            named = dict(zip(("name", "description", "kind", "parameters"), values, strict=True))
             offered[version].append(Tool(**named))
         self._tools |= {version: tuple(tools) for version, tools in offered.items()}

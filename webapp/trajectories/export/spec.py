@@ -1,4 +1,4 @@
-"""What is exported and how: the list's filters, the filters for training, the shape of a record."""
+"""Content and format of an export: the list's filters, the filters for training, the shape of a record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANGE = re.compile(r"\s*(\d{1,6})\s*-\s*(\d{1,6})\s*")
 
 
 class Selection(Frozen):
-    """The list's filters; its order has no meaning here."""
+    """The list's filters; their order has no meaning here."""
 
     outcome: str = ""
     replay: str = ""
@@ -42,19 +42,19 @@ class Selection(Frozen):
         return Filters(**self.model_dump())
 
     def chosen(self) -> dict[str, Any]:
-        """What differs from choosing all."""
+        """Return the values that differ from the defaults, which select all."""
         return self.model_dump(exclude_defaults=True)
 
 
 class ExportSpec(Frozen):
-    """A whole export; a job keeps it as its payload."""
+    """A whole export; a job stores it as its payload."""
 
     selection: Selection = Selection()
     shape: Shape = Shape()
     sifting: FilterSettings = FilterSettings()
 
     def summary(self) -> dict[str, Any]:
-        """Flat, for the audit log and the manifest."""
+        """Return the settings as a flat dictionary, for the audit log and the manifest."""
         allowed = self.sifting.action_range
         return {
             **self.shape.model_dump(),
@@ -64,12 +64,12 @@ class ExportSpec(Frozen):
         }
 
 
-def selection_of(filters: Filters) -> Selection:
+def build_selection(filters: Filters) -> Selection:
     return Selection(**{name: getattr(filters, name) for name in Selection.model_fields})
 
 
-def read_range(text: str) -> ActionRange:
-    """`released`, `3-29`, or nothing. Raises InputError."""
+def parse_range(text: str) -> ActionRange:
+    """Parse `released`, `3-29`, or nothing. Raises InputError."""
     if not text.strip():
         return None
     if text.strip() == "released":

@@ -1,4 +1,4 @@
-"""Pages of forks: where to fork, a playground's fork and its end, the reference and the pair that become of one."""
+"""Pages of forks: the choice of a step, a playground's fork and its end, and a fork's reference and pair."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
-from synthesis.runtime import default_sandbox
-from webapp.accounts.access import access, may
-from webapp.accounts.services import audit
+from synthesis.runtime import get_default_sandbox
+from webapp.accounts.access import has_scope, require_scope
+from webapp.accounts.services import write_audit_entry
 from webapp.errors import NotFound
 from webapp.htmx import wants_fragment
 from webapp.query_params import LARGEST_ID, Params
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.answers.answer_inputs import read_answer
 from webapp.scenarios.models import Playground
-from webapp.scenarios.playground.playground_views import said
+from webapp.scenarios.playground.playground_views import describe_error
 from webapp.trajectories.forks import checks_now, outcomes, page, services
-from webapp.trajectories.forks.pair import pair_of
+from webapp.trajectories.forks.pair import build_pair
 from webapp.trajectories.models import PlaygroundFork, Trajectory
 from webapp.trajectories.replay import panels
 
@@ -34,117 +34,125 @@ ANSWER_CHARS = 100_000
 WRONG_FIELDS = "The answer does not fit the answer form; each wrong field says what it should be. Nothing was finished."
 
 
-def find(pk: int) -> Trajectory:
+def get_trajectory_or_404(pk: int) -> Trajectory:
     rows = Trajectory.objects.select_related("task__environment", "task__current", "parent")
     rows = rows.select_related("revision__scenario__version")
     return get_object_or_404(rows.defer("matrix", "parent__matrix"), pk=pk)
 
 
-def find_fork(pk: int) -> PlaygroundFork:
+def get_fork_or_404(pk: int) -> PlaygroundFork:
     rows = PlaygroundFork.objects.select_related("playground__user", "parent__task", "parent__revision")
     return get_object_or_404(rows.defer("parent__record", "parent__matrix"), playground=pk)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def choose(request: HttpRequest, pk: int) -> HttpResponse:
-    """Before or after the step, by hand or with a policy."""
-    row = find(pk)
-    index, problem = panels.step_number(request, row)
-    found = page.choices(row, index)
+def show_fork_choices(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the choices: before or after the step, by hand or with a policy."""
+    row = get_trajectory_or_404(pk)
+    index, problem = panels.read_step_number(request, row)
+    fork_choices = page.list_fork_choices(row, index)
     context = {
         "t": row,
         "index": index,
         "problem": problem,
         "step": row.steps.filter(index=index).first(),
-        "choices": found,
+        "choices": fork_choices,
         "older": row.task is not None and row.revision_id != row.task.current_id,
     }
-    if may(request.user, "review") and found:
-        body = {"step": found[0].step, "calls": [], "answer": ""}
-        context["copy_as"] = api_call(request, "POST", "api:create_fork", args=(pk,), body=body)
+    if has_scope(request.user, "review") and fork_choices:
+        body = {"step": fork_choices[0].step, "calls": [], "answer": ""}
+        context["copy_as"] = build_api_call(request, "POST", "api:create_fork", args=(pk,), body=body)
     return render(request, "trajectories/forks/choose.html", context)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def begin(request: HttpRequest, pk: int) -> HttpResponse:
-    """Make the parent's calls again in a playground of one's own, and go on there."""
-    row, step = find(pk), Params(request.POST).number("step") or 0
+def begin_fork(request: HttpRequest, pk: int) -> HttpResponse:
+    """Repeat the parent's calls in a new playground of the user, and continue there."""
+    row, step = get_trajectory_or_404(pk), Params(request.POST).number("step") or 0
     try:
-        play = services.begin(request.user, row, step)
+        play = services.begin_fork(request.user, row, step)
     except EnvariumError as error:
-        messages.error(request, said(error))
+        messages.error(request, describe_error(error))
         return redirect(f"{reverse('trajectories:fork', args=[pk])}?step={max(step - 1, 0)}")
     following = play.undone[-1]["tool"] if play.undone else ""
     query = f"?{urlencode({'tool': following, 'next': 1})}" if following else ""
     return redirect(reverse("scenarios:playground", args=[play.pk]) + query)
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def by_hand(request: HttpRequest, pk: int) -> HttpResponse:
-    """A part of a playground's page, and a page of its own: what it is a fork of, and its end."""
-    fork = find_fork(pk)
-    context = page.of_playground(fork.playground, fork, request.user)
+def show_fork(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the parent of a playground's fork and its end, as a fragment or as a page."""
+    fork = get_fork_or_404(pk)
+    context = page.build_playground_context(fork.playground, fork, request.user)
     name = "trajectories/forks/part.html" if wants_fragment(request) else "trajectories/forks/by_hand.html"
     return render(request, name, context)
 
 
-@access("review")
+@require_scope("review")
 @require_safe
 @never_cache
-def by_hand_checks(request: HttpRequest, pk: int) -> HttpResponse:
-    """The part of a fork's page that says what the checks make of the state now."""
+def show_fork_checks(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show the fragment of a fork's page with the verdicts of the checks on the current state."""
     play = get_object_or_404(Playground.objects.select_related("start").defer("start__body"), pk=pk, user=request.user)
     context: dict[str, Any] = {"problem": ""}
     try:
-        fork = find_fork(pk)
-        context["kind"] = fork.parent.attempted.verifier_kind
-        found = checks_now.evaluate_checks(default_sandbox(), play, fork)
-        context |= {"found": found, "summary": checks_now.summarise_checks(found)}
+        fork = get_fork_or_404(pk)
+        context["kind"] = fork.parent.attempted_revision.verifier_kind
+        check_states = checks_now.evaluate_checks(get_default_sandbox(), play, fork)
+        context |= {"found": check_states, "summary": checks_now.summarise_checks(check_states)}
     except EnvariumError as error:
-        context["problem"] = said(error)
+        context["problem"] = describe_error(error)
     return render(request, "trajectories/forks/checks_now.html", context)
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
-    """The playground's calls as an attempt; what stands in the way is said beside the answer, which is kept."""
+def finish_fork(request: HttpRequest, pk: int) -> HttpResponse:
+    """Store the playground's calls as an attempt; on an error, show it beside the answer, which is kept."""
     play = get_object_or_404(Playground.objects.filter(fork__isnull=False), pk=pk, user=request.user)
     serial = Params(request.POST).number("serial", high=LARGEST_ID) or 0
     answer = Params(request.POST).whole_text("answer", ANSWER_CHARS, strip=True).replace("\r\n", "\n")
-    typed: dict[str, Any] = {"answer": answer}
-    form = read_answer_form(find_fork(pk).parent.attempted)
+    typed_answer: dict[str, Any] = {"answer": answer}
+    form = read_answer_form(get_fork_or_404(pk).parent.attempted_revision)
     if form:
         inputs, answer = read_answer(form, request.POST)
-        typed = {"answer_inputs": inputs}
+        typed_answer = {"answer_inputs": inputs}
         if any(item.error for item in inputs):
-            context = page.of_playground(play, find_fork(pk), request.user) | typed | {"problem": WRONG_FIELDS}
+            context = (
+                page.build_playground_context(play, get_fork_or_404(pk), request.user)
+                | typed_answer
+                | {"problem": WRONG_FIELDS}
+            )
             return render(request, "trajectories/forks/by_hand.html", context, status=422)
     try:
-        if services.asks_judge(play):
-            job = services.start_finish(request.user, play, serial, answer)
+        if services.may_ask_judge(play):
+            job = services.start_finish_job(request.user, play, serial, answer)
             messages.success(request, "A judge has to decide, so a job verifies the fork. It links the attempt here.")
             return redirect("jobs:detail", job.pk)
-        row = services.finish(request.user, play, serial, answer)
+        row = services.finish_fork(request.user, play, serial, answer)
     except EnvariumError as error:
         play.refresh_from_db()
-        context = page.of_playground(play, find_fork(pk), request.user) | {"problem": said(error)} | typed
+        context = (
+            page.build_playground_context(play, get_fork_or_404(pk), request.user)
+            | {"problem": describe_error(error)}
+            | typed_answer
+        )
         return render(request, "trajectories/forks/by_hand.html", context, status=409)
     earned = "no reward" if row.reward is None else f"{row.reward:g}"
     messages.success(request, f"The fork was executed once more from its first step, and verified: {earned}.")
     return redirect(f"{reverse('trajectories:detail', args=[row.pk])}?step={row.forked_at}")
 
 
-@access("review")
+@require_scope("review")
 @require_POST
-def fork_reference(request: HttpRequest, pk: int) -> HttpResponse:
-    """Let the fork's calls count as the reference of its task."""
-    row = find(pk)
+def make_fork_reference(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make the fork's calls the reference of its task."""
+    row = get_trajectory_or_404(pk)
     try:
         _, job = outcomes.make_reference(request.user, row)
     except EnvariumError as error:
@@ -154,23 +162,23 @@ def fork_reference(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"{reverse('scenarios:task', args=[row.task_id])}?tab=audit")
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def pair(request: HttpRequest, pk: int) -> HttpResponse:
-    """The fork and its parent as one line of preference data."""
-    row = find(pk)
+def download_pair(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return the fork and its parent as one line of preference data."""
+    row = get_trajectory_or_404(pk)
     try:
-        record = pair_of(row)
+        record = build_pair(row)
     except EnvariumError as error:
-        return _no_pair(request, row, error)
-    audit(request.user, "fork.pair", row, parent=row.parent_id)
+        return _render_no_pair(request, row, error)
+    write_audit_entry(request.user, "fork.pair", row, parent=row.parent_id)
     response = HttpResponse(json.dumps(record) + "\n", content_type="application/jsonl")
     response["Content-Disposition"] = f'attachment; filename="pair-{row.parent_id}-{row.pk}.jsonl"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
 
 
-def _no_pair(request: HttpRequest, row: Trajectory, error: EnvariumError) -> HttpResponse:
+def _render_no_pair(request: HttpRequest, row: Trajectory, error: EnvariumError) -> HttpResponse:
     status = 404 if isinstance(error, NotFound) else 409
     context = {"t": row, "problem": str(error)}
     return render(request, "trajectories/forks/no_pair.html", context, status=status)

@@ -1,4 +1,4 @@
-"""What becomes of a fork that solves: its calls as the reference of the task."""
+"""Outcome of a fork that solves: its calls as the reference of the task."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from synthesis.contracts import SOLVED_AT, UNREACHED, Reference, ReferenceCall
 from synthesis.formats.records import RunRecord, RunStep
-from synthesis.runtime import default_sandbox
-from webapp.accounts.row_log import acting
-from webapp.accounts.services import audit
+from synthesis.runtime import get_default_sandbox
+from webapp.accounts.row_log import set_actor
+from webapp.accounts.services import write_audit_entry
 from webapp.environments.totals import lock_environment
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.scenarios.audits.services import start_task_audit
 from webapp.scenarios.models import Task, TaskReference, TaskRevision
-from webapp.scenarios.references import reference_hash, reference_of, save_reference
+from webapp.scenarios.references import compute_reference_hash, find_reference, save_reference
 from webapp.trajectories.forks.starts import CALLS
 from webapp.trajectories.models import CallBy, ReplayState, Trajectory
-from webapp.trajectories.reproduction import replay
-from webapp.trajectories.services import SETTLED, setting_of
+from webapp.trajectories.reproduction import replay_run
+from webapp.trajectories.services import SETTLED, build_replay_setting
 
 SOURCE = "fork"
 TRUSTED = (ReplayState.MADE_HERE, *(state for state in SETTLED if state != ReplayState.DIVERGED))
@@ -28,8 +28,8 @@ REFUSED = (*UNREACHED, "bad_arguments", "unknown_tool")
 """Calls that never reached the program: a reference does without them."""
 
 
-def no_reference(fork: Trajectory) -> str:
-    """Why this attempt cannot become the reference of its task; empty where it can."""
+def find_reference_problem(fork: Trajectory) -> str:
+    """Return why this attempt cannot become the reference of its task; empty if it can."""
     if fork.parent_id is None and fork.forked_at is None:
         return "Only a fork becomes a reference from here."
     if fork.live:
@@ -45,35 +45,42 @@ def no_reference(fork: Trajectory) -> str:
         return "Its task has no revision any more."
     if current.superseded:
         return f"Its task is superseded. {current.superseded}"
-    known = reference_of(current)
-    taken = current.references.filter(content_hash=reference_hash(reference_in(fork))).first()
-    if taken is not None:
-        which = "are" if known is not None and taken.pk == known.pk else "were, before a newer one,"
+    current_reference = find_reference(current)
+    same_reference = current.references.filter(content_hash=compute_reference_hash(build_reference(fork))).first()
+    if same_reference is not None:
+        which = (
+            "are"
+            if current_reference is not None and same_reference.pk == current_reference.pk
+            else "were, before a newer one,"
+        )
         return f"Its calls and answer {which} the reference of this task already."
     return ""
 
 
-def _unsolved_now(fork: Trajectory) -> str:
-    """Why the fork's calls do not solve the task as it is now; empty where they do."""
-    known, current = reference_in(fork), fork.attempted_task.current
+def _find_solution_problem(fork: Trajectory) -> str:
+    """Return why the fork's calls do not solve the task's current revision; empty if they do."""
+    reference, current = build_reference(fork), fork.attempted_task.current
     if current is None:
         return "Its task has no revision any more."
     calls = [
         RunStep(kind="call", turn=number, tool=call.tool, arguments=call.arguments)
-        for number, call in enumerate(known.calls)
+        for number, call in enumerate(reference.calls)
     ]
-    record = RunRecord(environment_key="", task_key="", steps=tuple(calls), answer=known.answer, validation="schema")
-    done = replay(default_sandbox(), replace(setting_of(current), keeps_states=False), record)
-    where = f"It was made at revision {fork.attempted.number}. At revision {current.number}, the current one, its calls"
-    if done.reward is None:
-        return f"{where} could not be judged by an execution alone. {done.note}".strip()
-    if done.reward.reward < SOLVED_AT:
-        return f"{where} earn {done.reward.reward:.3g}: a reference solves its task."
+    record = RunRecord(
+        environment_key="", task_key="", steps=tuple(calls), answer=reference.answer, validation="schema"
+    )
+    outcome = replay_run(get_default_sandbox(), replace(build_replay_setting(current), keeps_states=False), record)
+    where = f"It was made at revision {fork.attempted_revision.number}. "
+    where += f"At revision {current.number}, the current one, its calls"
+    if outcome.reward is None:
+        return f"{where} could not be judged by an execution alone. {outcome.note}".strip()
+    if outcome.reward.reward < SOLVED_AT:
+        return f"{where} earn {outcome.reward.reward:.3g}: a reference solves its task."
     return ""
 
 
-def reference_in(fork: Trajectory) -> Reference:
-    """The calls that the agent made, and its answer."""
+def build_reference(fork: Trajectory) -> Reference:
+    """Return the calls that the agent made, and its answer."""
     rows = fork.steps.filter(kind__in=CALLS, by=CallBy.AGENT).exclude(error_kind__in=REFUSED).order_by("index")
     calls = tuple(
         ReferenceCall(tool=tool, arguments=arguments or {}) for tool, arguments in rows.values_list("tool", "arguments")
@@ -82,22 +89,24 @@ def reference_in(fork: Trajectory) -> Reference:
 
 
 def make_reference(user: Any, fork: Trajectory) -> tuple[TaskReference, Job]:
-    """Let the fork's calls count as the reference from now on, and queue the audit that is stale by it.
+    """Make the fork's calls the reference from now on, and queue the audit that becomes stale by it.
 
     Those of a fork at an older revision are executed at the current one first. Raises Conflict: it cannot become the
     reference; SandboxUnavailable.
     """
-    seen = fork.attempted_task.current_id
-    problem = no_reference(fork) or (_unsolved_now(fork) if fork.revision_id != seen else "")
+    revision_id = fork.attempted_task.current_id
+    problem = find_reference_problem(fork) or (_find_solution_problem(fork) if fork.revision_id != revision_id else "")
     if problem:
         raise Conflict(problem)
-    with acting(user, "the reference was replaced"):
+    with set_actor(user, "the reference was replaced"):
         lock_environment(fork.attempted_task.environment_id)
-        current = TaskRevision.objects.get(pk=seen or 0)
-        if Task.objects.select_for_update().get(pk=fork.attempted_task.pk).current_id != seen:
+        current = TaskRevision.objects.get(pk=revision_id or 0)
+        if Task.objects.select_for_update().get(pk=fork.attempted_task.pk).current_id != revision_id:
             raise Conflict("The task was edited meanwhile. Try it again: the calls are executed at its new revision.")
-        before = reference_of(current)
-        row = save_reference(current, reference_in(fork), SOURCE)
+        before = find_reference(current)
+        row = save_reference(current, build_reference(fork), SOURCE)
         Task.objects.filter(pk=fork.attempted_task.pk).update(current_by=user)
-        audit(user, "reference.fork", fork, task=fork.task_id, reference=row.pk, before=before.pk if before else None)
+        write_audit_entry(
+            user, "reference.fork", fork, task=fork.task_id, reference=row.pk, before=before.pk if before else None
+        )
         return row, start_task_audit(user, fork.attempted_task)

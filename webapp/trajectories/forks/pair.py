@@ -1,4 +1,4 @@
-"""A fork and its parent as a training pair: the turns they share once, then what each went on with."""
+"""A fork and its parent as a training pair: the turns they share once, then the continuation of each."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 from synthesis.contracts import CallError, CallResult, Message
 from synthesis.errors import FormatError
-from synthesis.formats.preference import preference_of
+from synthesis.formats.preference import build_preference_pair
 from synthesis.formats.sft import Conversation
-from synthesis.rollout.observation import bounded, observation
-from synthesis.rollout.styles import result_messages, system_message
+from synthesis.rollout.observation import format_observation, shorten_observation
+from synthesis.rollout.styles import build_result_messages, build_system_message
 from webapp.errors import Conflict, NotFound
 from webapp.trajectories.export.record_source import Origins, keep_agent_tools
-from webapp.trajectories.forks.starts import ForkPoint, conversation_kept, is_call, rebuilt
+from webapp.trajectories.forks.starts import ForkPoint, is_call, load_conversation, rebuild_turns
 from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
-from webapp.trajectories.rollouts.plans import task_of
+from webapp.trajectories.rollouts.plans import build_rollout_task
 
 
-def no_pair(fork: Trajectory) -> str:
-    """Why a fork and its parent are no training pair; empty where they are one."""
+def find_pair_problem(fork: Trajectory) -> str:
+    """Return why a fork and its parent are no training pair; empty if they are one."""
     parent = fork.parent
     if parent is None:
         return "This attempt is no fork, or its parent is gone: a pair needs both."
@@ -34,9 +34,10 @@ def no_pair(fork: Trajectory) -> str:
     return ""
 
 
-def pair_of(fork: Trajectory) -> dict[str, Any]:
-    """The pair, the better one chosen. Raises NotFound (it is no fork), Conflict (with why it is no pair)."""
-    problem = no_pair(fork)
+def build_pair(fork: Trajectory) -> dict[str, Any]:
+    """Return the pair, the better one chosen. Raises NotFound (it is no fork), Conflict (with the reason why it is no
+    pair)."""
+    problem = find_pair_problem(fork)
     parent = fork.parent
     if parent is None:
         raise NotFound(problem)
@@ -45,36 +46,42 @@ def pair_of(fork: Trajectory) -> dict[str, Any]:
     better = (fork.reward or 0.0) > (parent.reward or 0.0)
     chosen, rejected = (fork, parent) if better else (parent, fork)
     try:
-        return preference_of(_conversation(chosen), _conversation(rejected))
+        return build_preference_pair(_load_conversation(chosen), _load_conversation(rejected))
     except FormatError as error:
         raise Conflict(f"No pair can be made of them: {error}.") from error
 
 
-def _conversation(row: Trajectory) -> Conversation:
+def _load_conversation(row: Trajectory) -> Conversation:
     origins = Origins()
-    origins.learn([row.attempted.pk])
-    tools = keep_agent_tools(origins.of(row.attempted.pk).offered, row.provenance)
+    origins.learn([row.attempted_revision.pk])
+    tools = keep_agent_tools(origins.of(row.attempted_revision.pk).offered, row.provenance)
     style = row.provenance.get("prompt_style") or "tools"
-    kept = conversation_kept(row)
-    return Conversation(messages=tuple(kept if kept is not None else _told(row)), tools=tools, style=style)
+    stored_messages = load_conversation(row)
+    return Conversation(
+        messages=tuple(stored_messages if stored_messages is not None else _rebuild_conversation(row)),
+        tools=tools,
+        style=style,
+    )
 
 
-def _told(row: Trajectory) -> list[Message]:
-    """The conversation that a fork of the attempt begins with, to its end: for attempts of which none is stored."""
+def _rebuild_conversation(row: Trajectory) -> list[Message]:
+    """Return the conversation that a fork of the attempt begins with, to its end: for attempts without a stored one."""
     steps = list(row.steps.exclude(by=CallBy.USER).order_by("index"))
     point = ForkPoint(row, len(steps), (), (), "tools")
-    setting, task = point.setting(), task_of(row.attempted)
-    mine = keep_agent_tools(task.program.tools, row.provenance)
-    system, _ = system_message("tools", row.conversational, task.documentation, mine, task.answer_form)
+    setting, task = point.setting(), build_rollout_task(row.attempted_revision)
+    agent_tools = keep_agent_tools(task.program.tools, row.provenance)
+    system, _ = build_system_message("tools", row.conversational, task.documentation, agent_tools, task.answer_form)
     messages = [system]
     if not row.conversational:
-        messages.append(Message(role="user", content=row.attempted.instruction))
+        messages.append(Message(role="user", content=row.attempted_revision.instruction))
     turn: list[Step] = []
     for step in [*steps, None]:
         if turn and (step is None or step.kind == StepKind.USER or step.turn != turn[0].turn):
-            (said,) = rebuilt(turn)
-            read = [bounded(_observed(one), setting.observation_chars) for one in turn if is_call(one)]
-            messages += [said, *result_messages("tools", said.tool_calls, read)]
+            (message,) = rebuild_turns(turn)
+            read = [
+                shorten_observation(_format_observation(one), setting.observation_chars) for one in turn if is_call(one)
+            ]
+            messages += [message, *build_result_messages("tools", message.tool_calls, read)]
             turn = []
         if step is not None and step.kind != StepKind.USER:
             turn.append(step)
@@ -83,10 +90,10 @@ def _told(row: Trajectory) -> list[Message]:
     return messages
 
 
-def _observed(row: Step) -> str:
-    """What an agent reads of a stored result."""
+def _format_observation(row: Step) -> str:
+    """Return a stored result as an agent reads it."""
     if row.ok:
-        return observation(CallResult(ok=True, result=row.result))
-    known = row.result if isinstance(row.result, dict) else {}
-    told = {name: str(known.get(name) or "") for name in ("type", "message")}
-    return observation(CallResult(ok=False, error=CallError(kind="raised", **told)))
+        return format_observation(CallResult(ok=True, result=row.result))
+    error = row.result if isinstance(row.result, dict) else {}
+    error_values = {name: str(error.get(name) or "") for name in ("type", "message")}
+    return format_observation(CallResult(ok=False, error=CallError(kind="raised", **error_values)))

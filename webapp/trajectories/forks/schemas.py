@@ -1,4 +1,4 @@
-"""Forks as the API takes and shows them."""
+"""Forks in requests and answers of the API."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ForkIn(BodyIn):
 
 
 class PairOut(Schema):
-    """Preference data as TRL reads it: `prompt` is what both begin with, `chosen` earned more than `rejected`."""
+    """Preference data in the format of TRL: `prompt` is what both begin with, `chosen` earned more than `rejected`."""
 
     prompt: Json
     chosen: Json

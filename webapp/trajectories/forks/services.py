@@ -1,4 +1,4 @@
-"""Forks by hand: a playground that begins after a parent's calls, and the attempt that becomes of it."""
+"""Forks by hand: a playground that begins after a parent's calls, and the attempt that it becomes."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from django.db import transaction
 from synthesis import llm
 from synthesis.contracts import Attempt, CallError, CallResult, Program, ReferenceCall, State, TrajectoryStep
 from synthesis.errors import InfrastructureError, InputError, ProgramEnded
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, replace_result, run_attempts
-from synthesis.runtime import Episode, default_sandbox
-from webapp.accounts.services import audit
-from webapp.endpoints.connections import connect
+from synthesis.runtime import Episode, get_default_sandbox
+from webapp.accounts.services import write_audit_entry
+from webapp.endpoints.connections import open_connection
 from webapp.endpoints.models import LLMRole
-from webapp.endpoints.queries import default_of
+from webapp.endpoints.queries import find_default_model
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
-from webapp.jobs.services import create
+from webapp.jobs.services import enqueue_job
 from webapp.scenarios.answers.answer_form import read_given_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
 from webapp.scenarios.verifiers import needs_judge
-from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_executed, stored
-from webapp.trajectories.matrix import small_matrix
+from webapp.trajectories.forks.starts import ForkPoint, is_executed, load_fork_point, to_stored_step
+from webapp.trajectories.matrix import compute_small_matrix
 from webapp.trajectories.models import CallBy, PlaygroundFork, StepKind, Trajectory
-from webapp.trajectories.rollouts.finished_attempt import record_whole
-from webapp.trajectories.rollouts.plans import site_judge, task_of
-from webapp.trajectories.rollouts.services import obstacle
-from webapp.trajectories.services import setting_of
+from webapp.trajectories.rollouts.finished_attempt import store_finished_attempt
+from webapp.trajectories.rollouts.plans import build_rollout_task, find_site_judge
+from webapp.trajectories.rollouts.services import find_obstacle
+from webapp.trajectories.services import build_replay_setting
 from webapp.trajectories.stored_runs import read_injection
 
 SOURCE = "fork"
@@ -43,8 +43,8 @@ DEADLINE_S = 120.0
 
 @dataclass(frozen=True)
 class ByHand:
-    """What a person does after the fork; `answer` is as an attempt holds it. `identity` makes it the same attempt when
-    it is sent twice."""
+    """The actions of a person after the fork; `answer` is in the form that an attempt stores. `identity` makes two
+    requests with it the same attempt."""
 
     name: str
     calls: tuple[ReferenceCall, ...]
@@ -52,12 +52,12 @@ class ByHand:
     identity: tuple[Any, ...]
 
 
-def require_hand(parent: Trajectory, step: int) -> ForkPoint:
-    """Where a person can go on by hand. Raises InputError."""
-    problem = obstacle(parent.attempted)
+def require_manual_fork(parent: Trajectory, step: int) -> ForkPoint:
+    """Return the point at which a person can continue by hand. Raises InputError."""
+    problem = find_obstacle(parent.attempted_revision)
     if problem:
         raise InputError(problem)
-    point = fork_point(parent, step)
+    point = load_fork_point(parent, step)
     last = point.rows[-1]
     if parent.conversational and (last.kind == StepKind.MESSAGE or last.by == CallBy.USER):
         raise InputError(
@@ -68,19 +68,21 @@ def require_hand(parent: Trajectory, step: int) -> ForkPoint:
 
 
 def _require_agent_tools(point: ForkPoint, calls: Sequence[ReferenceCall]) -> None:
-    """Raises InputError: by hand somebody acts as the agent, and a call is of a tool of the user's."""
-    taken = next((call.tool for call in calls if call.tool in point.user_tools), None)
-    if taken is not None:
-        raise InputError(f"{taken} is a tool of the simulated user's, and by hand you act as the agent. Leave it out.")
+    """Raise InputError if a call is of a tool of the user's: by hand a person acts as the agent."""
+    user_tool = next((call.tool for call in calls if call.tool in point.user_tools), None)
+    if user_tool is not None:
+        raise InputError(
+            f"{user_tool} is a tool of the simulated user's, and by hand you act as the agent. Leave it out."
+        )
 
 
-def begin(user: Any, parent: Trajectory, step: int) -> Playground:
-    """A playground at the parent's revision in which its calls before `step` were made again.
+def begin_fork(user: Any, parent: Trajectory, step: int) -> Playground:
+    """Return a playground at the parent's revision in which its calls before `step` were made again.
 
-    Raises InputError (it cannot be forked there), ReplayMismatch (a call comes out otherwise, with its step) and what
-    the sandbox raises.
+    Raises InputError (it cannot be forked there), ReplayMismatch (a call has a different outcome, with its step) and
+    the errors of the sandbox.
     """
-    point = require_hand(parent, step)
+    point = require_manual_fork(parent, step)
     late = next((row.index for row in point.rows if row.injected and row.injected["latency_s"]), None)
     if late is not None:
         raise InputError(
@@ -88,54 +90,59 @@ def begin(user: Any, parent: Trajectory, step: int) -> Playground:
             "policy go on instead."
         )
     start = point.start()
-    setting = setting_of(parent.attempted)
-    episode = default_sandbox().reset(
+    setting = build_replay_setting(parent.attempted_revision)
+    episode = get_default_sandbox().reset(
         setting.program, setting.initial, seed=parent.seed, now=parent.now, validation="source"
     )
     try:
         first = episode.state()
-        made = _made_again(episode, setting.program, point, start)
-        earlier = playgrounds.EarlierCalls(episode, first, made, _following(point))
+        repeated_calls = _repeat_parent_calls(episode, setting.program, point, start)
+        earlier = playgrounds.EarlierCalls(episode, first, repeated_calls, _list_following_calls(point))
         validation = point.setting().validation
         with transaction.atomic():
-            row = playgrounds.adopt(
-                user, parent.attempted, earlier, seed=parent.seed, now=parent.now, validation=validation
+            row = playgrounds.create_adopted_playground(
+                user, parent.attempted_revision, earlier, seed=parent.seed, now=parent.now, validation=validation
             )
             PlaygroundFork.objects.create(playground=row, parent=parent, forked_at=step)
-            audit(user, "fork.begin", parent, step=step, playground=row.pk)
+            write_audit_entry(user, "fork.begin", parent, step=step, playground=row.pk)
     except BaseException:
         episode.close()
         raise
     return row
 
 
-def _made_again(episode: Episode, program: Program, point: ForkPoint, start: ForkStart) -> list[playgrounds.MadeCall]:
-    """The parent's calls in this episode. Raises ReplayMismatch with the step, SandboxLost."""
-    made: list[playgrounds.MadeCall] = []
+def _repeat_parent_calls(
+    episode: Episode, program: Program, point: ForkPoint, start: ForkStart
+) -> list[playgrounds.MadeCall]:
+    """Repeat the parent's calls in this episode and return them. Raises ReplayMismatch with the step, SandboxLost."""
+    repeated_calls: list[playgrounds.MadeCall] = []
     digest = episode.state_hash()
     for row in point.rows:
         if not is_executed(row):
             continue
         arguments = row.arguments or {}
-        result = playgrounds.refusal_of(program, row.tool, arguments) if point.parent.validation == "schema" else None
+        result = playgrounds.find_refusal(program, row.tool, arguments) if point.parent.validation == "schema" else None
         if result is None:
             try:
                 result = episode.call(row.tool, arguments)
             except ProgramEnded as error:
                 result = CallResult(ok=False, error=CallError(kind="ended", message=str(error)))
-        seen = replace_result(read_injection(row.injected), result)
-        again = TrajectoryStep(kind="call", tool=row.tool, arguments=arguments, result=seen, by=stored(row).by)
+        injected_result = replace_result(read_injection(row.injected), result)
+        again = TrajectoryStep(
+            kind="call", tool=row.tool, arguments=arguments, result=injected_result, by=to_stored_step(row).by
+        )
         start.require(row.index, again)
         digest = episode.state_hash() if result.patch else digest
-        made.append(playgrounds.MadeCall(row.tool, arguments, result, digest))
-    if len(made) >= MOST_CALLS:
+        repeated_calls.append(playgrounds.MadeCall(row.tool, arguments, result, digest))
+    if len(repeated_calls) >= MOST_CALLS:
         raise InputError(f"A playground holds {MOST_CALLS} calls, and the parent made as many before this step.")
     start.require_state(len(point.rows), digest)
-    return made
+    return repeated_calls
 
 
-def _following(point: ForkPoint) -> list[dict[str, Any]]:
-    """The parent's own calls from the fork on, for redo: the first can be changed, the others be made as they were."""
+def _list_following_calls(point: ForkPoint) -> list[dict[str, Any]]:
+    """Return the parent's own calls from the fork on, for redo: the first can be changed, the others be made as they
+    were."""
     rows = point.parent.steps.filter(index__gte=point.step).order_by("index")
     return [
         {"tool": row.tool, "arguments": row.arguments or {}, "validation": point.parent.validation}
@@ -144,43 +151,43 @@ def _following(point: ForkPoint) -> list[dict[str, Any]]:
     ]
 
 
-def fork_of(playground: Playground) -> PlaygroundFork | None:
-    """Which fork a playground is; None where somebody tries tools."""
+def find_playground_fork(playground: Playground) -> PlaygroundFork | None:
+    """Return the fork of a playground; None if the playground is only for trying tools."""
     rows = PlaygroundFork.objects.select_related("parent__revision__task", "parent__task")
     return rows.defer("parent__record", "parent__matrix").filter(playground=playground).first()
 
 
-def finish(user: Any, playground: Playground, serial: int, answer: str) -> Trajectory:
-    """The playground's calls as an attempt: executed once more, judged, stored with its parent. `answer` are words, or
-    of a task with an answer form the JSON object of its fields (`read_entered_answer` makes it of texts).
+def finish_fork(user: Any, playground: Playground, serial: int, answer: str) -> Trajectory:
+    """Store the playground's calls as an attempt: executed once more, judged, with its parent. `answer` are words, or
+    for a task with an answer form the JSON object of its fields (`read_entered_answer` makes it from texts).
 
-    Raises ChangedMeanwhile (it went on elsewhere), Conflict (it comes out otherwise now), InputError and what the
-    sandbox raises.
+    Raises ChangedMeanwhile (it continued elsewhere), Conflict (its outcome differs now), InputError and the errors of
+    the sandbox.
     """
-    fork, calls = _own_calls(playground, serial)
-    answer = read_given_answer(fork.parent.attempted, answer)
-    hand = ByHand(user.username, calls, answer, _identity(playground, answer))
-    return carry_out(whole_parent(fork.parent_id), fork.forked_at, hand, user, playgrounds.hash_now(playground))
+    fork, calls = _read_own_calls(playground, serial)
+    answer = read_given_answer(fork.parent.attempted_revision, answer)
+    hand = ByHand(user.username, calls, answer, _build_identity(playground, answer))
+    return run_fork(load_parent(fork.parent_id), fork.forked_at, hand, user, playgrounds.get_state_hash(playground))
 
 
-def start_finish(user: Any, playground: Playground, serial: int, answer: str) -> Job:
-    """The same as a job, where a judge may take its time. Raises as `finish` before the execution."""
-    fork, calls = _own_calls(playground, serial)
-    answer = read_given_answer(fork.parent.attempted, answer)
-    identity, expected = _identity(playground, answer), playgrounds.hash_now(playground)
-    return _start(user, fork.parent_id, fork.forked_at, calls, answer, identity=identity, expected=expected)
+def start_finish_job(user: Any, playground: Playground, serial: int, answer: str) -> Job:
+    """Queue the same as a job, for a judge that may take its time. Raises as `finish_fork` before the execution."""
+    fork, calls = _read_own_calls(playground, serial)
+    answer = read_given_answer(fork.parent.attempted_revision, answer)
+    identity, expected = _build_identity(playground, answer), playgrounds.get_state_hash(playground)
+    return _enqueue_fork(user, fork.parent_id, fork.forked_at, calls, answer, identity=identity, expected=expected)
 
 
-def asks_judge(playground: Playground) -> bool:
-    """Whether a judge may have to decide what the fork of this playground earns."""
-    fork = fork_of(playground)
-    if fork is None or default_of(LLMRole.JUDGE) is None:
+def may_ask_judge(playground: Playground) -> bool:
+    """Return whether a judge may have to decide what the fork of this playground earns."""
+    fork = find_playground_fork(playground)
+    if fork is None or find_default_model(LLMRole.JUDGE) is None:
         return False
-    return needs_judge(fork.parent.attempted)
+    return needs_judge(fork.parent.attempted_revision)
 
 
-def _own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tuple[ReferenceCall, ...]]:
-    fork = fork_of(playground)
+def _read_own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tuple[ReferenceCall, ...]]:
+    fork = find_playground_fork(playground)
     if fork is None:
         raise InputError("This playground is no fork, so there is no task to verify. Its calls stay where they are.")
     if playground.serial != serial:
@@ -189,26 +196,26 @@ def _own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tup
     return fork, tuple(ReferenceCall(tool=row.tool, arguments=row.arguments) for row in rows)
 
 
-def _identity(playground: Playground, answer: str) -> tuple[Any, ...]:
+def _build_identity(playground: Playground, answer: str) -> tuple[Any, ...]:
     return ("playground", playground.pk, playground.serial, answer)
 
 
 def start_fork(user: Any, parent: Trajectory, step: int, calls: Sequence[ReferenceCall], answer: str) -> Job:
     """Queue a fork by hand of given calls. Raises InputError."""
-    _require_agent_tools(require_hand(parent, step), calls)
+    _require_agent_tools(require_manual_fork(parent, step), calls)
     if len(calls) > MOST_CALLS:
         raise InputError(f"A fork by hand makes at most {MOST_CALLS} calls; {len(calls)} were given.")
-    return _start(user, parent.pk, step, calls, read_given_answer(parent.attempted, answer))
+    return _enqueue_fork(user, parent.pk, step, calls, read_given_answer(parent.attempted_revision, answer))
 
 
-def _start(user: Any, parent: int, step: int, calls: Sequence[ReferenceCall], answer: str, **more: Any) -> Job:
-    given = {"parent": parent, "step": step, "calls": [call.model_dump() for call in calls], "answer": answer}
+def _enqueue_fork(user: Any, parent: int, step: int, calls: Sequence[ReferenceCall], answer: str, **more: Any) -> Job:
+    payload = {"parent": parent, "step": step, "calls": [call.model_dump() for call in calls], "answer": answer}
     title = f"Fork of trajectory {parent} at step {step}, by hand"
-    return create("fork", title, given | {"name": user.username} | more, user, subject=f"trajectory:{parent}")
+    return enqueue_job("fork", title, payload | {"name": user.username} | more, user, subject=f"trajectory:{parent}")
 
 
-def whole_parent(pk: int) -> Trajectory:
-    """A parent with what carrying out its fork needs. Raises InputError."""
+def load_parent(pk: int) -> Trajectory:
+    """Return a parent with the rows that its fork needs. Raises InputError."""
     rows = Trajectory.objects.select_related("task__environment", "revision__scenario__version").defer("matrix")
     row = rows.filter(pk=pk).first()
     if row is None:
@@ -216,48 +223,48 @@ def whole_parent(pk: int) -> Trajectory:
     return row
 
 
-def carry_out(parent: Trajectory, step: int, hand: ByHand, user: Any, expected: str = "") -> Trajectory:
+def run_fork(parent: Trajectory, step: int, hand: ByHand, user: Any, expected: str = "") -> Trajectory:
     """Make the parent's turns again, then those of a person, judge the end and store it.
 
-    `expected` is the hash of the state that the person saw at the end. Raises Conflict where an execution goes another
-    way, InputError, SandboxUnavailable and SandboxLost; nothing is stored then.
+    `expected` is the hash of the state that the person saw at the end. Raises Conflict if the execution differs,
+    InputError, SandboxUnavailable and SandboxLost; nothing is stored then.
     """
-    point = require_hand(parent, step)
+    point = require_manual_fork(parent, step)
     _require_agent_tools(point, hand.calls)
-    task = task_of(parent.attempted)
-    judge = site_judge() if task.asks_judge else None
-    attempt, start = async_to_sync(_attempted)(point, point.task(task), point.start(), hand, judge)
+    task = build_rollout_task(parent.attempted_revision)
+    judge = find_site_judge() if task.asks_judge else None
+    attempt, start = async_to_sync(_run_attempt)(point, point.task(task), point.start(), hand, judge)
     if attempt.outcome in ("infra_error", "cancelled"):
-        raise _refused(attempt)
+        raise _build_refusal(attempt)
     if expected and attempt.final_hash and attempt.final_hash != expected:
         raise Conflict(
             "Executing the calls again ends in another state than the one in the playground, so the fork was not kept."
         )
-    row = record_whole(
+    row = store_finished_attempt(
         attempt,
-        parent.attempted,
+        parent.attempted_revision,
         start,
         SOURCE,
         [parent.pk, step, *hand.identity],
-        _provenance(attempt, hand),
+        _build_provenance(attempt, hand),
         fork=(parent, step),
     )
     if row.final_hash:
-        small_matrix(default_sandbox(), row)
-    audit(user, "fork.finish", row, parent=parent.pk, step=step)
+        compute_small_matrix(get_default_sandbox(), row)
+    write_audit_entry(user, "fork.finish", row, parent=parent.pk, step=step)
     return row
 
 
-def _refused(attempt: Attempt) -> Exception:
+def _build_refusal(attempt: Attempt) -> Exception:
     if attempt.sandbox_lost:
         return InfrastructureError(f"The sandbox failed: {attempt.note} The fork was not kept; try again.")
-    return Conflict(clean(attempt.note) or "The fork could not be carried out, and nothing says why.")
+    return Conflict(clean_text(attempt.note) or "The fork could not be carried out, and nothing says why.")
 
 
-async def _attempted(
+async def _run_attempt(
     point: ForkPoint, task: RolloutTask, start: ForkStart, hand: ByHand, judge: tuple[llm.Endpoint, str] | None
 ) -> tuple[Attempt, State]:
-    """The attempt, and the state that its episode began in."""
+    """Return the attempt, and the state that its episode began in."""
     before = len(point.turns)
     policy = ByHandPolicy(f"{hand.name}, by hand", hand.calls, hand.answer, before)
     most = min(before + len(hand.calls) + 2, 1_000)
@@ -268,15 +275,15 @@ async def _attempted(
         states.append(state)
 
     async with contextlib.AsyncExitStack() as stack:
-        decides = None
+        judge_model = None
         if judge is not None:
-            decides = (await stack.enter_async_context(connect(judge[0]))).chat(judge[1])
-        plan = Plan(task, policy, setting, point.heard(), judge=decides, fork=start)
-        made = [one async for one in run_attempts(default_sandbox(), [plan], at_once=1, on_start=on_start)]
-    return made[0], states[0] if states else {}
+            judge_model = (await stack.enter_async_context(open_connection(judge[0]))).chat(judge[1])
+        plan = Plan(task, policy, setting, point.build_user(), judge=judge_model, fork=start)
+        attempts = [one async for one in run_attempts(get_default_sandbox(), [plan], at_once=1, on_start=on_start)]
+    return attempts[0], states[0] if states else {}
 
 
-def _provenance(attempt: Attempt, hand: ByHand) -> dict[str, Any]:
+def _build_provenance(attempt: Attempt, hand: ByHand) -> dict[str, Any]:
     return {
         "by_hand": hand.name,
         "ending": attempt.ending,

@@ -1,4 +1,4 @@
-"""The criteria of a rubric as the replay shows them: a row each, with what decided it."""
+"""The criteria of a rubric as the replay shows them: a row for each, with the reason of its verdict."""
 
 from __future__ import annotations
 
@@ -32,26 +32,30 @@ class CriterionRows:
     def met(self) -> int:
         return sum(row.passed is True for row in self.rows)
 
+    @property
+    def is_judged(self) -> bool:
+        return any(row.passed is not None for row in self.rows)
+
 
 def list_criteria(trajectory: Trajectory) -> CriterionRows | None:
-    """Return the criteria of a run's task with what its newest score says of them, None if no rubric judges it."""
+    """Return the criteria of a run's task with the verdicts of its newest score, None if no rubric judges it."""
     revision = trajectory.revision
     if revision is None or revision.verifier_kind != "rubric":
         return None
     scores = trajectory.scores.filter(verifier_hash=revision.verifier_hash).exclude(source="recorded")
     judge, verdicts = scores.order_by("-id").values_list("judge", "verdicts").first() or ("", [])
     rows = []
-    for place, one in enumerate(read_criteria(revision.criteria)):
-        said = verdicts[place] if place < len(verdicts) else {}
+    for place, criterion in enumerate(read_criteria(revision.criteria)):
+        stored_verdict = verdicts[place] if place < len(verdicts) else {}
         rows.append(
             CriterionRow(
                 number=place + 1,
-                text=one.text,
-                dimension=one.dimension,
-                field=one.field,
-                passed=said.get("passed"),
-                reason=said.get("reason", ""),
-                quote=said.get("quote", ""),
+                text=criterion.text,
+                dimension=criterion.dimension,
+                field=criterion.field,
+                passed=stored_verdict.get("passed"),
+                reason=stored_verdict.get("reason", ""),
+                quote=stored_verdict.get("quote", ""),
             )
         )
     return CriterionRows(tuple(rows), judge)

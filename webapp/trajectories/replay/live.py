@@ -1,4 +1,4 @@
-"""A trajectory that is being made: what is new since a step, and where its time went once it has ended."""
+"""A trajectory that is being made: the new steps since a step, and the split of its time once it has ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from webapp.templatetags.show import number
 from webapp.trajectories.models import RolloutAttempt, Trajectory
 from webapp.trajectories.replay import step_list
-from webapp.trajectories.replay.panels import kept_query
+from webapp.trajectories.replay.panels import build_kept_query
 
 PARTS = (
     ("environment_s", "environment", "reset, calls and states in the sandbox"),
@@ -21,34 +21,34 @@ PARTS = (
 """AutoForge's Table 3: column, name, what it holds."""
 
 
-def version_of(trajectory: Trajectory) -> str:
-    """Changes whenever the page would."""
-    made = f"{trajectory.starts}.{trajectory.step_count}." if trajectory.starts else ""
-    return f"{made}{trajectory.final_hash[:12]}{trajectory.matrix_hash[:12]}{trajectory.outcome}"
+def build_page_version(trajectory: Trajectory) -> str:
+    """Return a text that changes whenever the page would."""
+    progress = f"{trajectory.starts}.{trajectory.step_count}." if trajectory.starts else ""
+    return f"{progress}{trajectory.final_hash[:12]}{trajectory.matrix_hash[:12]}{trajectory.outcome}"
 
 
-def attempt_of(trajectory: Trajectory) -> RolloutAttempt | None:
-    """The rollout's attempt that made it; None for imported runs."""
+def find_attempt(trajectory: Trajectory) -> RolloutAttempt | None:
+    """Return the rollout's attempt that made it; None for imported runs."""
     if not trajectory.starts:
         return None
     rows = RolloutAttempt.objects.select_related("rollout__job").defer("rollout__job__payload", "rollout__job__result")
     return rows.filter(trajectory=trajectory).first()
 
 
-def context_of(trajectory: Trajectory) -> dict[str, Any]:
-    """What the page says of the making: whether it goes on, was cut off, and where the time went."""
-    attempt = attempt_of(trajectory)
+def build_live_context(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the page's context of the execution: whether it runs, was interrupted, and the split of the time."""
+    attempt = find_attempt(trajectory)
     goes_on = trajectory.live and attempt is not None and attempt.rollout.job.is_open
     return {
         "attempt": attempt,
         "following": goes_on,
         "interrupted": trajectory.live and not goes_on,
-        "ending": ending_words(trajectory.provenance) if attempt is not None else "",
-    } | shares_context(trajectory)
+        "ending": format_ending(trajectory.provenance) if attempt is not None else "",
+    } | build_shares_context(trajectory)
 
 
-def ending_words(provenance: dict[str, Any]) -> str:
-    """How an attempt ended, who played the user, and what was asked of the models; empty while it goes on."""
+def format_ending(provenance: dict[str, Any]) -> str:
+    """Return how an attempt ended, who played the user, and the requests to models; empty while it runs."""
     if not provenance.get("ending"):
         return ""
     parts = [f"ended: {provenance['ending']}"]
@@ -63,22 +63,22 @@ def ending_words(provenance: dict[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def news(request: HttpRequest, trajectory: Trajectory, known: int) -> dict[str, Any]:
-    """The lines of the step list from step `known` on, as the page writes them."""
-    rows, _, _ = step_list.rail(trajectory, {}, trajectory.step_count, "all", "")
+def build_news(request: HttpRequest, trajectory: Trajectory, known: int) -> dict[str, Any]:
+    """Return the lines of the step list from step `known` on, as the page writes them."""
+    rows, _, _ = step_list.build_rail(trajectory, {}, trajectory.step_count, "all", "")
     new = [row for row in rows if row.index >= known]
     return {
-        "live": context_of(trajectory)["following"] if trajectory.live else False,
+        "live": build_live_context(trajectory)["following"] if trajectory.live else False,
         "starts": trajectory.starts,
         "steps": trajectory.step_count,
-        "version": version_of(trajectory),
-        "lines": step_list.lines(new, -1, kept_query(request)),
+        "version": build_page_version(trajectory),
+        "lines": step_list.render_lines(new, -1, build_kept_query(request)),
     }
 
 
 @dataclass(frozen=True)
 class Share:
-    """A part of the time: where it begins and how long it is, in percent of all."""
+    """A part of the time: its start and its length, in percent of the total."""
 
     key: str
     name: str
@@ -88,23 +88,24 @@ class Share:
     percent: float
 
 
-def shares_context(trajectory: Trajectory) -> dict[str, Any]:
-    """The time split and the same in words."""
-    split = shares(trajectory)
+def build_shares_context(trajectory: Trajectory) -> dict[str, Any]:
+    """Return the time split and the same as text."""
+    split = compute_shares(trajectory)
     words = ", ".join(f"{share.name} {share.percent:.0f} percent" for share in split)
     return {"shares": split, "shares_words": f"Where the time went: {words}"}
 
 
-def shares(trajectory: Trajectory) -> list[Share]:
-    """The time split; empty where it was not measured. What a person thinks before a call is measured nowhere."""
-    parts = [part for part in PARTS if part[0] not in _unmeasured(trajectory)]
+def compute_shares(trajectory: Trajectory) -> list[Share]:
+    """Return the time split; empty if it was not measured. The time that a person thinks before a call is not
+    measured."""
+    parts = [part for part in PARTS if part[0] not in _list_unmeasured_columns(trajectory)]
     seconds = [getattr(trajectory, column) or 0.0 for column, _, _ in parts]
     whole = sum(seconds)
     if not whole:
         return []
     split, start = [], 0.0
     for (column, name, what), duration in zip(parts, seconds, strict=True):
-        if column == "agent_s" and not _asked_model(trajectory.provenance):
+        if column == "agent_s" and not _has_asked_model(trajectory.provenance):
             name = "policy"
         part = 100 * duration / whole
         split.append(Share(column.removesuffix("_s"), name, what, duration, round(start, 3), round(part, 3)))
@@ -112,13 +113,14 @@ def shares(trajectory: Trajectory) -> list[Share]:
     return split
 
 
-def _unmeasured(trajectory: Trajectory) -> set[str]:
-    """Columns that say nothing of this attempt: nobody played the user, or a person acted and no model."""
+def _list_unmeasured_columns(trajectory: Trajectory) -> set[str]:
+    """Return the columns that do not apply to this attempt: without a simulated user, or with a person in place of a
+    model."""
     columns = set() if trajectory.conversational else {"user_s"}
     return columns | {"agent_s"} if trajectory.provenance.get("by_hand") else columns
 
 
-def _asked_model(provenance: dict[str, Any]) -> bool:
-    """Whether a model was asked for turns; also if nothing is known of it, as while an attempt goes on."""
+def _has_asked_model(provenance: dict[str, Any]) -> bool:
+    """Return whether a model was asked for turns; true as well if that is unknown, as while an attempt runs."""
     usage = provenance.get("usage")
     return usage is None or bool(usage.get("requests"))

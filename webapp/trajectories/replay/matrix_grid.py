@@ -1,4 +1,4 @@
-"""The check x step matrix as a page shows it: checks that flip by row, steps where something flips by column."""
+"""The check x step matrix as a page shows it: checks that flip by row, steps with a flip by column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWERED = {PASSED: "the answer meets it", RAISED: "raises on the answer"}
 
 @dataclass(frozen=True)
 class Label:
-    """What a page needs of a check."""
+    """The parts of a check that a page needs."""
 
     number: int
     position: int
@@ -44,7 +44,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Flip:
-    """A check that changed its word at a step."""
+    """A change of a check's verdict at a step."""
 
     label: Label
     step: int
@@ -61,7 +61,7 @@ class Flip:
 
     @property
     def answered(self) -> bool:
-        """Whether the answer was given here, and the check says something of it for the first time."""
+        """True if the answer was given here, which gives the check its first verdict."""
         return self.before == NO_ANSWER
 
 
@@ -96,7 +96,7 @@ class Cell:
 
     @property
     def says(self) -> str:
-        """What a flip is to a check, or why a cell says nothing."""
+        """The meaning of a flip for a check, or why a cell has no verdict."""
         if self.value == NO_ANSWER:
             return "no answer yet"
         if self.answered:
@@ -122,7 +122,8 @@ class GridRow:
 
 @dataclass
 class Grid:
-    """`columns` are steps; `now` is the column that holds at the current step. `steady` counts by last word."""
+    """A grid of verdicts. `columns` are steps; `now` is the column of the current step. `steady` counts checks without
+    flips by value."""
 
     columns: list[int]
     rows: list[GridRow]
@@ -143,14 +144,14 @@ class Grid:
 
     @property
     def look(self) -> str:
-        """The table's class: fewer columns leave their labels more of the width."""
+        """The table's class: fewer columns leave more of the width to their labels."""
         if len(self.columns) <= FEW_STEPS // 3:
             return "wide-labels"
         return "mid-labels" if len(self.columns) <= FEW_STEPS + 1 else ""
 
     @property
     def hidden_words(self) -> str:
-        """What the checks that are left out say all the time."""
+        """A sentence on the checks that are left out, by their constant verdict."""
         counts = [(self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise")]
         summary = ", ".join(f"{count:,} {words}" for count, words in counts if count)
         change = "changes" if self.hidden == 1 else "change"
@@ -169,8 +170,8 @@ class Grid:
         return self.steady.get(RAISED, 0)
 
 
-def flips(matrix: dict[str, Any] | None, labels: list[Label]) -> list[Flip]:
-    """Every flip, by step."""
+def list_flips(matrix: dict[str, Any] | None, labels: list[Label]) -> list[Flip]:
+    """Return every flip, by step."""
     all_flips = []
     for label, row in zip(labels, (matrix or {}).get("checks", []), strict=False):
         before = row["start"]
@@ -180,8 +181,8 @@ def flips(matrix: dict[str, Any] | None, labels: list[Label]) -> list[Flip]:
     return sorted(all_flips, key=lambda flip: (flip.step, flip.label.position))
 
 
-def by_step(all_flips: list[Flip]) -> dict[int, tuple[int, int]]:
-    """(rises, falls) of each step that has any; a check that fails differently is neither."""
+def count_flips_by_step(all_flips: list[Flip]) -> dict[int, tuple[int, int]]:
+    """Return (rises, falls) of each step that has any; a check that fails differently is neither."""
     counts: dict[int, tuple[int, int]] = {}
     for flip in all_flips:
         up, down = counts.get(flip.step, (0, 0))
@@ -189,7 +190,7 @@ def by_step(all_flips: list[Flip]) -> dict[int, tuple[int, int]]:
     return counts
 
 
-def value_at(row: dict[str, Any], step: int) -> int:
+def get_value_at(row: dict[str, Any], step: int) -> int:
     value: int = row["start"]
     for at, now in row["flips"]:
         if at > step:
@@ -198,40 +199,40 @@ def value_at(row: dict[str, Any], step: int) -> int:
     return value
 
 
-def last_value(row: dict[str, Any]) -> int:
-    """What a check says in the end: those that do not hold then come first."""
+def get_last_value(row: dict[str, Any]) -> int:
+    """Return the last verdict of a check: rows that fail at the end come first."""
     value: int = row["flips"][-1][1] if row["flips"] else row["start"]
     return value
 
 
 def hold_back_answers(matrix: dict[str, Any], labels: list[Label], answered: int) -> dict[str, Any]:
-    """The matrix with no word of the checks that read the answer before the step that gives it."""
+    """Return the matrix without verdicts of the checks that read the answer before the step that gives it."""
     rows = []
     for label, row in zip(labels, matrix["checks"], strict=False):
         if label.reads_answer:
             later = [flip for flip in row["flips"] if flip[0] > answered]
-            row = {"start": NO_ANSWER, "flips": [[answered, value_at(row, answered)], *later]}
+            row = {"start": NO_ANSWER, "flips": [[answered, get_value_at(row, answered)], *later]}
         rows.append(row)
     return matrix | {"steps": sorted({*matrix["steps"], answered} - {0}), "checks": rows}
 
 
-def holding_words(matrix: dict[str, Any], step: int) -> str:
-    """How many checks hold after a step, of those that can be told."""
-    values = [value_at(row, step) for row in matrix["checks"]]
+def format_holding_count(matrix: dict[str, Any], step: int) -> str:
+    """Return how many checks hold after a step, of those with a verdict."""
+    values = [get_value_at(row, step) for row in matrix["checks"]]
     waiting = values.count(NO_ANSWER)
     words = f"{values.count(PASSED):,} of {len(values) - waiting:,} hold"
     return f"{words}, {waiting:,} without an answer yet" if waiting else words
 
 
-def columns_of(matrix: dict[str, Any], whole: bool) -> list[int]:
+def list_columns(matrix: dict[str, Any], whole: bool) -> list[int]:
     steps: list[int] = matrix["steps"]
     if whole or len(steps) <= FEW_STEPS:
         return [0, *steps]
     return [0, *sorted({step for row in matrix["checks"] for step, _ in row["flips"]})]
 
 
-def window(columns: list[int], current: int, rows: int) -> tuple[int, int]:
-    """Which columns fit, around the current one."""
+def choose_window(columns: list[int], current: int, rows: int) -> tuple[int, int]:
+    """Return the range of columns that fit, around the current one."""
     most = max(MOST_CELLS // max(rows, 1), 60)
     if len(columns) <= most:
         return 0, len(columns)
@@ -240,23 +241,23 @@ def window(columns: list[int], current: int, rows: int) -> tuple[int, int]:
     return first, first + most
 
 
-def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool) -> Grid:
+def build_grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool) -> Grid:
     checks = list(zip(labels, matrix["checks"], strict=False))
     varying = [(label, row) for label, row in checks if row["flips"]]
     everything = whole or len(checks) <= FEW_CHECKS
-    columns = columns_of(matrix, whole)
-    first, last = window(columns, current, len(varying))
-    shown = columns[first:last]
-    now = shown[max(bisect_right(shown, current) - 1, 0)] if shown else 0
+    columns = list_columns(matrix, whole)
+    first, last = choose_window(columns, current, len(varying))
+    visible_columns = columns[first:last]
+    now = visible_columns[max(bisect_right(visible_columns, current) - 1, 0)] if visible_columns else 0
     steady: dict[int, int] = {}
     for _, row in checks:
         if not row["flips"]:
             steady[row["start"]] = steady.get(row["start"], 0) + 1
-    runs = len(shown) * len(varying) > RUNS_FROM
-    listed = sorted(checks if everything else varying, key=lambda check: last_value(check[1]) == PASSED)
-    rows = [_row(label, row, shown, now, runs) for label, row in listed]
+    runs = len(visible_columns) * len(varying) > RUNS_FROM
+    sorted_checks = sorted(checks if everything else varying, key=lambda check: get_last_value(check[1]) == PASSED)
+    rows = [_build_row(label, row, visible_columns, now, runs) for label, row in sorted_checks]
     return Grid(
-        columns=shown,
+        columns=visible_columns,
         rows=rows,
         now=now,
         steady=steady,
@@ -264,21 +265,21 @@ def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool)
         whole=whole,
         left=columns[first - 1] if first else 0,
         right=columns[last] if last < len(columns) else 0,
-        holding=holding_words(matrix, current),
+        holding=format_holding_count(matrix, current),
         waits=any(row["start"] == NO_ANSWER for _, row in checks),
         varying=sum(bool(row["flips"][row["start"] == NO_ANSWER :]) for _, row in varying),
         runs=runs,
         more=(len(checks) > FEW_CHECKS and len(varying) < len(checks))
-        or len(columns_of(matrix, True)) > len(columns_of(matrix, False)),
+        or len(list_columns(matrix, True)) > len(list_columns(matrix, False)),
     )
 
 
-def _row(label: Label, row: dict[str, Any], shown: list[int], now: int, runs: bool) -> GridRow:
+def _build_row(label: Label, row: dict[str, Any], shown: list[int], now: int, runs: bool) -> GridRow:
     if not row["flips"]:
         return GridRow(label, steady=True, value=row["start"])
     turns = dict(row["flips"])
     cells: list[Cell] = []
-    value = value_at(row, shown[0]) if shown else row["start"]
+    value = get_value_at(row, shown[0]) if shown else row["start"]
     start = length = 0
     for step in shown:
         flip, before = step in turns, value

@@ -1,4 +1,4 @@
-"""The contexts of the replay's parts."""
+"""Template contexts of the parts of the replay page."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from synthesis.errors import EnvariumError
-from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
-from synthesis.verifiers.frame import place_of
-from synthesis.verifiers.frame_words import difference_line, outside_sentence
+from synthesis.formats.answer_form import SUBMIT_ANSWER, serialize_answer
+from synthesis.verifiers.frame import format_change_place
+from synthesis.verifiers.frame_words import format_difference, format_outside_changes
 from webapp.query_params import Params
 from webapp.scenarios import state_tree
 from webapp.scenarios.answers.answer_form import list_answer_rows
 from webapp.scenarios.models import Check
-from webapp.trajectories.contradictions import contradictions
-from webapp.trajectories.matrix import matrix_job
+from webapp.trajectories.contradictions import find_contradictions
+from webapp.trajectories.matrix import find_matrix_job
 from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
 from webapp.trajectories.replay.criterion_rows import list_criteria
@@ -28,8 +28,8 @@ WIDENING_CHARS = 1_500
 CALLS = (StepKind.QUERY, StepKind.CHANGE, StepKind.CALL)
 
 
-def step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]:
-    """The step of a link, and what was wrong with it. A number beyond the end is the last step."""
+def read_step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]:
+    """Return the step that a link names, and a problem with it. A number beyond the end gives the last step."""
     params, last = Params(request.GET), max(trajectory.step_count - 1, 0)
     number = params.number("step")
     if params.unreadable:
@@ -40,12 +40,14 @@ def step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]
     return number or 0, ""
 
 
-def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
-    """Everything but the two panels of the current step."""
+def build_page_context(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+    """Return the context of everything but the two panels of the current step."""
     params = Params(request.GET)
     only, tool = params.choice("only", step_list.CHOICES, "all"), params.text("tool")
-    context = checks(request, trajectory, index)
-    rows, first, last = step_list.rail(trajectory, matrix_grid.by_step(context["flips"]), index, only, tool)
+    context = build_checks_context(request, trajectory, index)
+    rows, first, last = step_list.build_rail(
+        trajectory, matrix_grid.count_flips_by_step(context["flips"]), index, only, tool
+    )
     context |= {
         "rows": rows,
         "earlier": max(first - 1, 0) if first else None,
@@ -53,57 +55,57 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "only": only,
         "onlys": step_list.ONLY if trajectory.environment_id else step_list.ONLY_FOREIGN,
         "tool": tool,
-        "tools": step_list.tools_used(rows),
+        "tools": step_list.list_used_tools(rows),
         "shown": sum(not row.hidden for row in rows),
-        "lines": step_list.lines(rows, index, kept_query(request)),
+        "lines": step_list.render_lines(rows, index, build_kept_query(request)),
     }
-    outside = queries.outside_changes(trajectory)
+    outside = queries.list_outside_changes(trajectory)
     if trajectory.revision is not None and trajectory.revision.verifier_kind == "golden":
-        context["differences"] = list(map(difference_line, outside))
+        context["differences"] = list(map(format_difference, outside))
     else:
-        context["outside"] = outside_sentence(outside)
-        context["widening"] = urlencode({"place": "\n".join(map(place_of, outside))[:WIDENING_CHARS]})
+        context["outside"] = format_outside_changes(outside)
+        context["widening"] = urlencode({"place": "\n".join(map(format_change_place, outside))[:WIDENING_CHARS]})
     if params.search_text("q"):
-        context |= search(request, trajectory)
+        context |= build_search_context(request, trajectory)
     return context
 
 
-def kept_query(request: HttpRequest) -> str:
-    """What a link to another step keeps of this page's query."""
+def build_kept_query(request: HttpRequest) -> str:
+    """Return the part of this page's query that a link to another step keeps."""
     parameters = request.GET.copy()
     for key in ("step", "path", "find", "full", "from"):
         parameters.pop(key, None)
     return f"{parameters.urlencode()}&" if parameters else ""
 
 
-def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
-    """The check x step matrix, or why there is none."""
-    matrix, names = shown_matrix(trajectory)
-    flips = matrix_grid.flips(matrix, names)
+def build_checks_context(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+    """Return the context of the check x step matrix, or of the reason why there is none."""
+    matrix, names = load_followed_matrix(trajectory)
+    flips = matrix_grid.list_flips(matrix, names)
     context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": flips}
     context["rubric"] = list_criteria(trajectory)
-    context["contradictions"] = contradictions(trajectory)
-    context["base"] = kept_query(request)
+    context["contradictions"] = find_contradictions(trajectory)
+    context["base"] = build_kept_query(request)
     context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")
     if matrix is not None:
-        context["grid"] = matrix_grid.grid(matrix, names, index, Params(request.GET).text("matrix") == "all")
+        context["grid"] = matrix_grid.build_grid(matrix, names, index, Params(request.GET).text("matrix") == "all")
     elif names:
-        context["matrix_job"] = matrix_job(trajectory)
+        context["matrix_job"] = find_matrix_job(trajectory)
     return context
 
 
-def shown_matrix(trajectory: Trajectory) -> tuple[dict[str, Any] | None, list[matrix_grid.Label]]:
-    """The matrix as a reader follows the run, if it is fresh, and the checks that it is about."""
-    names = queries.labels(trajectory)
-    return queries.followed_matrix(trajectory, names), names
+def load_followed_matrix(trajectory: Trajectory) -> tuple[dict[str, Any] | None, list[matrix_grid.Label]]:
+    """Return the matrix as a reader follows the run, if it is fresh, and the checks that it is about."""
+    names = queries.list_labels(trajectory)
+    return queries.build_followed_matrix(trajectory, names), names
 
 
-def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
-    """The step and state panels. Raises `Step.DoesNotExist`."""
-    row, previous = queries.step_pair(trajectory, index)
+def build_step_context(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+    """Return the context of the step and state panels. Raises `Step.DoesNotExist`."""
+    row, previous = queries.get_step_pair(trajectory, index)
     full = Params(request.GET).flag("full")
-    matrix, names = shown_matrix(trajectory)
-    flips = matrix_grid.flips(matrix, names)
+    matrix, names = load_followed_matrix(trajectory)
+    flips = matrix_grid.list_flips(matrix, names)
     context: dict[str, Any] = {
         "t": trajectory,
         "index": index,
@@ -115,93 +117,100 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "here": [flip for flip in flips if flip.step == index],
         "is_call": row.kind in CALLS or bool(row.tool),
         "icon": queries.ICONS.get(row.kind, "○"),  # type: ignore[call-overload]
-        "reasoning": value_text.cut(row.reasoning, full),
-        "content": value_text.cut(row.content, full),
-        "before": observation(previous, full),
+        "reasoning": value_text.cut_text(row.reasoning, full),
+        "content": value_text.cut_text(row.content, full),
+        "before": build_observation(previous, full),
     }
     if matrix:
-        context["holding"] = matrix_grid.holding_words(matrix, index)
+        context["holding"] = matrix_grid.format_holding_count(matrix, index)
     if context["is_call"]:
-        context["call"] = value_text.call(row.tool, row.arguments, full)
-        context["result"] = result(row, full)
+        context["call"] = value_text.format_call(row.tool, row.arguments, full)
+        context["result"] = build_result(row, full)
         context["injection"] = describe_injection(row)
         if row.matches is False and row.ok is not None:
-            context["departures"] = value_text.departures(row.recorded, row.result)
-    return context | answer(trajectory, row) | state(request, trajectory, row, full)
+            context["departures"] = value_text.list_departures(row.recorded, row.result)
+    return context | build_answer_context(trajectory, row) | build_state_context(request, trajectory, row, full)
 
 
-def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
-    """The submitted answer beside the answer form of the task, at the step that gives it.
+def build_answer_context(trajectory: Trajectory, row: Step) -> dict[str, Any]:
+    """Return the submitted answer with the answer form of the task, at the step that gives it.
 
-    A submission that was refused stands beside the form as well; its result says which fields were wrong.
+    A refused submission is shown with the form as well; its result names the wrong fields.
     """
     if row.tool == SUBMIT_ANSWER:
-        given = answer_text(row.arguments) if isinstance(row.arguments, dict) else ""
-    elif row.kind == StepKind.MESSAGE and trajectory.answer and row.index == queries.answer_step(trajectory):
-        given = trajectory.answer
+        answer_given = serialize_answer(row.arguments) if isinstance(row.arguments, dict) else ""
+    elif row.kind == StepKind.MESSAGE and trajectory.answer and row.index == queries.find_answer_step(trajectory):
+        answer_given = trajectory.answer
     else:
         return {}
     revision = trajectory.revision
-    rows = list_answer_rows(revision, given) if revision is not None else []
+    rows = list_answer_rows(revision, answer_given) if revision is not None else []
     return {"form_rows": rows, "is_refused": row.tool == SUBMIT_ANSWER and row.ok is False}
 
 
-def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
-    """What the agent saw before it acted: the recorded text, as that is what it answered to.
+def build_observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
+    """Return what the agent saw before it acted: the recorded text, as the agent responded to that.
 
-    `said` follows "step N" in the name of the fold that holds it.
+    `said` follows "step N" in the title of the fold that holds it.
     """
     if previous is None or previous.kind == StepKind.MESSAGE:
         return None
-    known: dict[str, Any] = {"step": previous.index}
+    parts: dict[str, Any] = {"step": previous.index}
     if previous.kind == StepKind.SYSTEM:
         observed = bool(previous.details and previous.details.get("observation"))
-        return known | {"said": "had an effect", "text": value_text.cut(previous.content, full)} if observed else None
+        return (
+            parts | {"said": "had an effect", "text": value_text.cut_text(previous.content, full)} if observed else None
+        )
     if previous.kind == StepKind.USER:
-        return known | {"said": "the user said", "text": value_text.cut(previous.content, full)}
+        return parts | {"said": "the user said", "text": value_text.cut_text(previous.content, full)}
     if previous.recorded:
-        value = value_text.recorded_value(previous.recorded)
+        value = value_text.read_recorded_value(previous.recorded)
         same = value is value_text.UNPARSED or not isinstance(value, dict | list)
-        text = value_text.cut(previous.recorded, full) if same else pretty_plain(value, previous.recorded, full)
+        text = (
+            value_text.cut_text(previous.recorded, full)
+            if same
+            else format_parsed_value(value, previous.recorded, full)
+        )
     elif previous.ok is None:
         return None
     else:
-        text = value_text.pretty(previous.result, full)
-    said = "answered the user" if previous.by == CallBy.USER else "answered"
-    return known | {"tool": previous.tool, "said": said, "failed": previous.ok is False, "text": text}
+        text = value_text.format_pretty(previous.result, full)
+    verb = "answered the user" if previous.by == CallBy.USER else "answered"
+    return parts | {"tool": previous.tool, "said": verb, "failed": previous.ok is False, "text": text}
 
 
-def pretty_plain(value: Any, recorded: str, full: bool) -> value_text.Text:
-    """A parsed observation; what JSON cannot spell stays as it was recorded."""
+def format_parsed_value(value: Any, recorded: str, full: bool) -> value_text.Text:
+    """Return a parsed observation as text; a value that JSON cannot encode stays as it was recorded."""
     try:
-        return value_text.pretty(value, full)
+        return value_text.format_pretty(value, full)
     except (TypeError, ValueError):
-        return value_text.cut(recorded, full)
+        return value_text.cut_text(recorded, full)
 
 
-def result(row: Step, full: bool) -> dict[str, Any]:
-    """The reproduced result; for an error its kind, type and message; of a foreign record what it says itself."""
+def build_result(row: Step, full: bool) -> dict[str, Any]:
+    """Return the reproduced result; for an error its kind, type and message; for a foreign record its recorded text."""
     if row.kind == StepKind.CALL:
-        value = value_text.recorded_value(row.recorded)
-        foreign = value_text.cut(row.recorded, full)
+        value = value_text.read_recorded_value(row.recorded)
+        foreign = value_text.cut_text(row.recorded, full)
         if isinstance(value, dict | list):
-            foreign = pretty_plain(value, row.recorded, full)
+            foreign = format_parsed_value(value, row.recorded, full)
         return {"foreign": True, "text": foreign}
     if row.ok is None:
-        return {"missing": True, "recorded": value_text.cut(row.recorded, full)}
+        return {"missing": True, "recorded": value_text.cut_text(row.recorded, full)}
     if row.ok:
-        return {"text": value_text.pretty(row.result, full)}
+        return {"text": value_text.format_pretty(row.result, full)}
     error = row.result if isinstance(row.result, dict) else {"message": row.result or ""}
     message = str(error.get("message") or "")
     return {
         "error": row.error_kind or "error",
         "type": str(error.get("type") or ""),
-        "text": value_text.cut(message, full),
+        "text": value_text.cut_text(message, full),
     }
 
 
 def describe_injection(row: Step) -> dict[str, str] | None:
-    """What the disturbance of the attempt did to a call: a badge and what it means; None if it left it alone."""
+    """Return what the disturbance of the attempt did to a call: a badge and its meaning; None if it left the call
+    alone."""
     injected = read_injection(row.injected)
     if injected is None:
         return None
@@ -222,8 +231,8 @@ def describe_injection(row: Step) -> dict[str, str] | None:
     return {"badge": f"Injected: {', '.join(badges)}", "words": " ".join(words)}
 
 
-def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -> dict[str, Any]:
-    """What changed, or the whole state when it is asked for, and the history of a chosen path."""
+def build_state_context(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -> dict[str, Any]:
+    """Return the changes, or the whole state if it is asked for, and the history of a chosen path."""
     params = Params(request.GET)
     pointer = params.text("path", 2_000)
     pointer = pointer if pointer.startswith("/") else ""
@@ -234,81 +243,87 @@ def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -
             "no_state": "It has no environment here: it was recorded elsewhere, and nothing was executed."
         }
     if pointer:
-        context["touches"] = queries.touches(trajectory, pointer)
+        context["touches"] = queries.list_touches(trajectory, pointer)
     try:
-        before, after, patch = timeline.around(trajectory, row)
+        before, after, patch = timeline.load_states_around(trajectory, row)
     except EnvariumError as error:
         return context | {"no_state": str(error)}
     if pointer:
-        value = state_diff.value_at(after, pointer)
-        context["value"] = None if value is state_diff.NOTHING else value_text.pretty(value, full)
+        value = state_diff.get_value_at(after, pointer)
+        context["value"] = None if value is state_diff.NOTHING else value_text.format_pretty(value, full)
     if context["view"] == "state" or context["find"]:
-        return context | whole(after, patch, pointer, context["find"])
-    changes = state_diff.changes(before, after, patch, pointer, full)
-    shown = changes if full else sorted(changes, key=lambda change: not change.selected)[: state_diff.SHOWN]
-    return context | {"changes": shown, "change_total": len(changes), "changes_hidden": len(changes) - len(shown)}
+        return context | build_whole_state(after, patch, pointer, context["find"])
+    changes = state_diff.list_changes(before, after, patch, pointer, full)
+    visible_changes = changes if full else sorted(changes, key=lambda change: not change.selected)[: state_diff.SHOWN]
+    return context | {
+        "changes": visible_changes,
+        "change_total": len(changes),
+        "changes_hidden": len(changes) - len(visible_changes),
+    }
 
 
-def whole(state: Any, patch: list[dict[str, Any]], pointer: str, wanted: str) -> dict[str, Any]:
-    """The state's root with the branches down to `pointer` open, or what a search in it found."""
+def build_whole_state(state: Any, patch: list[dict[str, Any]], pointer: str, wanted: str) -> dict[str, Any]:
+    """Return the state's root with the branches down to `pointer` open, or the hits of a search in it."""
     if wanted:
-        hits, more = state_tree.search(state, wanted)
+        hits, more = state_tree.search_state(state, wanted)
         return {"view": "state", "found": hits, "found_more": more}
     changed = frozenset(operation["path"] for operation in patch)
-    root = opened = level(state, "", state_tree.parts_of(pointer)[0] if pointer else "", changed)
-    trail = state_tree.trail(pointer)
+    root = opened = build_level(state, "", state_tree.split_pointer(pointer)[0] if pointer else "", changed)
+    trail = state_tree.build_trail(pointer)
     for depth, (key, at) in enumerate(trail):
-        value = state_diff.value_at(state, at)
+        value = state_diff.get_value_at(state, at)
         node = next((node for node in opened.nodes if node.key == key), None)
         if node is None or not isinstance(value, dict | list):
             break
-        node.branch = opened = level(value, at, trail[depth + 1][0] if depth + 1 < len(trail) else "", changed)
+        node.branch = opened = build_level(value, at, trail[depth + 1][0] if depth + 1 < len(trail) else "", changed)
     return {"root": root}
 
 
-def level(value: Any, pointer: str, wanted: str, changed: frozenset[str]) -> state_tree.Branch:
-    """The children of a container, from the page that holds the key `wanted` on; long ones folded."""
+def build_level(value: Any, pointer: str, wanted: str, changed: frozenset[str]) -> state_tree.Branch:
+    """Return the children of a container, from the page that has the key `wanted` on; long ones folded."""
     start = 0
     if isinstance(value, list) and wanted.isascii() and wanted.isdecimal() and int(wanted) < len(value):
         start = int(wanted) // state_tree.PAGE * state_tree.PAGE
     elif isinstance(value, dict) and wanted in value:
         start = list(value).index(wanted) // state_tree.PAGE * state_tree.PAGE
-    children = state_tree.branch(value, pointer, start, changed)
+    children = state_tree.build_branch(value, pointer, start, changed)
     if children.total > FOLD_FROM:
         for node in children.nodes:
             node.branch = None
     return children
 
 
-def branch(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
+def build_branch_context(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     params = Params(request.GET)
     pointer, first = params.text("path", 2_000), params.number("from") or 0
     context: dict[str, Any] = {"t": trajectory, "index": index, "pointer": pointer}
     try:
         row = trajectory.steps.get(index=index)
-        _, after, patch = timeline.around(trajectory, row)
-        value = state_tree.locate(after, pointer)
+        _, after, patch = timeline.load_states_around(trajectory, row)
+        value = state_tree.locate_value(after, pointer)
     except (EnvariumError, KeyError, Step.DoesNotExist):
         return {**context, "branch": state_tree.Branch(pointer), "gone": True}
     changed = frozenset(operation["path"] for operation in patch)
-    return {**context, "branch": state_tree.branch(value, pointer, first, changed)}
+    return {**context, "branch": state_tree.build_branch(value, pointer, first, changed)}
 
 
-def search(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
+def build_search_context(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
     params = Params(request.GET)
-    wanted = params.search_text("q")
-    context: dict[str, Any] = {"t": trajectory, "q": wanted, "hits": [], "more": False}
+    search_text = params.search_text("q")
+    context: dict[str, Any] = {"t": trajectory, "q": search_text, "hits": [], "more": False}
     context["index"] = params.number("step") or 0
-    if wanted:
-        context["hits"], context["more"] = queries.search(trajectory, wanted)
+    if search_text:
+        context["hits"], context["more"] = queries.search_steps(trajectory, search_text)
     return context
 
 
-def verdict(trajectory: Trajectory, row: Check) -> dict[str, Any]:
-    """What one check said on this run: its flips, and its error where it raised."""
-    matrix, names = shown_matrix(trajectory)
-    flips = matrix_grid.flips(matrix, names)
-    scores = trajectory.scores.filter(verifier_hash=trajectory.attempted.verifier_hash).exclude(source="recorded")
+def build_verdict_context(trajectory: Trajectory, row: Check) -> dict[str, Any]:
+    """Return the verdicts of one check on this run: its flips, and its error if it raised."""
+    matrix, names = load_followed_matrix(trajectory)
+    flips = matrix_grid.list_flips(matrix, names)
+    scores = trajectory.scores.filter(verifier_hash=trajectory.attempted_revision.verifier_hash).exclude(
+        source="recorded"
+    )
     score = scores.order_by("-id").values_list("verdicts", flat=True).first() or []
     place = next((number for number, label in enumerate(names) if label.position == row.position), 0)
     check_verdict = score[place] if place < len(score) else None

@@ -1,4 +1,4 @@
-"""Reads for the replay page: the step list, one step, search over the text, and what touched a path."""
+"""Reads for the replay page: the step list, one step, search over the text, and the changes at a path."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from synthesis.contracts import OutsideChange
 from synthesis.verifiers.check_reads import reads_answer
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.scenarios.models import Check
-from webapp.scenarios.state_tree import parts_of
+from webapp.scenarios.state_tree import split_pointer
 from webapp.trajectories.matrix import is_fresh
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay.matrix_grid import Label, hold_back_answers
-from webapp.trajectories.replay.value_text import compact
+from webapp.trajectories.replay.value_text import format_compact
 
 MOST_HITS = 200
 AROUND = 70
@@ -34,16 +34,18 @@ ICONS = {
 }
 
 
-def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
-    """What the newest score says that changed outside the task's frame, or differs from its golden state."""
+def list_outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
+    """Return the changes outside the task's frame, or the differences from its golden state, by the newest score."""
     revision = trajectory.revision
     if revision is None or (revision.frame is None and revision.verifier_kind != "golden"):
         return []
-    told = trajectory.scores.exclude(source="recorded").order_by("-id").values_list("outside", flat=True).first()
-    return [OutsideChange.model_validate(change) for change in told or ()]
+    stored_changes = (
+        trajectory.scores.exclude(source="recorded").order_by("-id").values_list("outside", flat=True).first()
+    )
+    return [OutsideChange.model_validate(change) for change in stored_changes or ()]
 
 
-def open_trajectory(pk: int) -> Trajectory:
+def get_trajectory(pk: int) -> Trajectory:
     trajectory = _TRAJECTORY.first(pk=pk)
     if trajectory is None:
         raise Http404("There is no such trajectory.")
@@ -70,14 +72,14 @@ _TRAJECTORY = KeptQuery[Trajectory](
 )
 
 
-def light_trajectory(pk: int) -> Trajectory:
-    """For fragments: what moving by a step needs."""
+def get_light_trajectory(pk: int) -> Trajectory:
+    """Return a trajectory for fragments, with the columns that moving by a step needs."""
     rows = Trajectory.objects.select_related("revision").defer("record", "revision__record", "revision__instruction")
     return get_object_or_404(rows, pk=pk)
 
 
-def labels(trajectory: Trajectory) -> list[Label]:
-    """The checks of the revision, as short as a row needs them."""
+def list_labels(trajectory: Trajectory) -> list[Label]:
+    """Return the checks of the revision, as short as a row needs them."""
     rows = Check.objects.filter(revision_id=trajectory.revision_id).order_by("position")
     short_labels = []
     for number, (position, label, mark, source) in enumerate(
@@ -88,28 +90,30 @@ def labels(trajectory: Trajectory) -> list[Label]:
     return short_labels
 
 
-def followed_matrix(trajectory: Trajectory, names: list[Label]) -> dict[str, Any] | None:
+def build_followed_matrix(trajectory: Trajectory, names: list[Label]) -> dict[str, Any] | None:
     """Return the matrix as a reader follows the run, None if it is not fresh; `names` are the run's checks.
 
-    A check on the answer says nothing before the step that gives the answer. If no step gives one, the end does.
+    A check on the answer has no verdict before the step that gives the answer. If no step gives one, the last step
+    counts.
     """
     if not is_fresh(trajectory) or trajectory.matrix is None:
         return None
     if not any(name.reads_answer for name in names):
         return trajectory.matrix
-    return hold_back_answers(trajectory.matrix, names, answer_step(trajectory))
+    return hold_back_answers(trajectory.matrix, names, find_answer_step(trajectory))
 
 
-def answer_step(trajectory: Trajectory) -> int:
-    """The step that submits the answer, or of a task without an answer form says it; the last one if no step does."""
-    submitted, said = trajectory.steps.filter(kind=StepKind.ANSWER), trajectory.steps.filter(kind=StepKind.MESSAGE)
-    rows = submitted if trajectory.answer and submitted.exists() else said.exclude(content="")
-    given = rows.order_by("-index").values_list("index", flat=True).first() if trajectory.answer else None
-    return max(trajectory.step_count - 1, 0) if given is None else given
+def find_answer_step(trajectory: Trajectory) -> int:
+    """Return the step that submits the answer, or for a task without an answer form states it; the last one if no step
+    does."""
+    submitted, messages = trajectory.steps.filter(kind=StepKind.ANSWER), trajectory.steps.filter(kind=StepKind.MESSAGE)
+    rows = submitted if trajectory.answer and submitted.exists() else messages.exclude(content="")
+    answer_index = rows.order_by("-index").values_list("index", flat=True).first() if trajectory.answer else None
+    return max(trajectory.step_count - 1, 0) if answer_index is None else answer_index
 
 
-def step_pair(trajectory: Trajectory, index: int) -> tuple[Step, Step | None]:
-    """A step and the one before it; `Step.DoesNotExist` where there is none."""
+def get_step_pair(trajectory: Trajectory, index: int) -> tuple[Step, Step | None]:
+    """Return a step and the one before it. Raises `Step.DoesNotExist` if there is none."""
     rows = {step.index: step for step in trajectory.steps.filter(index__in=[index - 1, index])}
     if index not in rows:
         raise Step.DoesNotExist
@@ -126,8 +130,9 @@ class Hit:
     after: str
 
 
-def _pattern(wanted: str) -> Q:
-    """Text columns as they are; JSON columns also as their stored text spells what is not ASCII."""
+def _build_pattern(wanted: str) -> Q:
+    """Return the condition of a search: text columns as they are; JSON columns also with non-ASCII characters as their
+    stored text escapes them."""
     where = Q()
     for column in ("reasoning", "content", "tool", "recorded"):
         where |= Q(**{f"{column}__icontains": wanted})
@@ -136,32 +141,32 @@ def _pattern(wanted: str) -> Q:
     return where
 
 
-def search(trajectory: Trajectory, wanted: str) -> tuple[list[Hit], bool]:
-    """One hit a step and field where the text occurs, in order; true when there are more."""
+def search_steps(trajectory: Trajectory, wanted: str) -> tuple[list[Hit], bool]:
+    """Return one hit for each step and field with the text, in order, and whether there are more."""
     rows: QuerySet[Step] = Step.objects.filter(trajectory=trajectory).annotate(
         arguments_text=Cast("arguments", TextField()), result_text=Cast("result", TextField())
     )
-    rows = rows.filter(_pattern(wanted)).order_by("index").defer("patch")
+    rows = rows.filter(_build_pattern(wanted)).order_by("index").defer("patch")
     hits: list[Hit] = []
     for step in rows[: MOST_HITS + 1]:
-        hits += hits_of(step, wanted)
+        hits += find_hits(step, wanted)
         if len(hits) > MOST_HITS:
             return hits[:MOST_HITS], True
     return hits, False
 
 
-def hits_of(step: Step, wanted: str) -> list[Hit]:
+def find_hits(step: Step, wanted: str) -> list[Hit]:
     hits = []
-    seen = [
+    searched_texts = [
         ("reasoning", step.reasoning),
         ("text", step.content),
         ("tool", step.tool),
-        ("arguments", compact(step.arguments) if step.arguments else ""),
-        ("result", step.result if isinstance(step.result, str) else compact(step.result) if step.tool else ""),
+        ("arguments", format_compact(step.arguments) if step.arguments else ""),
+        ("result", step.result if isinstance(step.result, str) else format_compact(step.result) if step.tool else ""),
     ]
     if step.recorded and step.matches is not True:
-        seen.append(("recorded", step.recorded))
-    for field, text in seen:
+        searched_texts.append(("recorded", step.recorded))
+    for field, text in searched_texts:
         place = text.lower().find(wanted.lower())
         if place >= 0:
             end = place + len(wanted)
@@ -171,10 +176,10 @@ def hits_of(step: Step, wanted: str) -> list[Hit]:
     return hits
 
 
-def touches(trajectory: Trajectory, pointer: str) -> list[tuple[int, str]]:
-    """(step, operation) of every stored change at, below or above a path."""
+def list_touches(trajectory: Trajectory, pointer: str) -> list[tuple[int, str]]:
+    """Return (step, operation) of every stored change at, below or above a path."""
     above = [""]
-    for part in parts_of(pointer):
+    for part in split_pointer(pointer):
         above.append(f"{above[-1]}/{part.replace('~', '~0').replace('/', '~1')}")
     below = pointer + "/"
     sql = """

@@ -1,7 +1,7 @@
-"""What a step changed in the state, with the values before: a patch holds the new ones only.
+"""Changes of a step in the state, with the values before: a patch has only the new ones.
 
-A list of records that share a unique id is compared by that id, so that removing the first of a thousand
-records is one change and not a thousand.
+A list of records that share a unique id is compared by that id, so that removing the first of a thousand records is one
+change and not a thousand.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from synthesis.contracts import Patch, State
 from synthesis.runtime.encoding import make_patch
-from webapp.scenarios.state_tree import parts_of, token
-from webapp.trajectories.replay.value_text import LONG, Piece, compact, pretty, words
+from webapp.scenarios.state_tree import escape_token, split_pointer
+from webapp.trajectories.replay.value_text import LONG, Piece, compare_words, format_compact, format_pretty
 
 SHOWN = 60
 VALUE = 1_200
@@ -22,7 +22,7 @@ NOTHING: Any = object()
 
 @dataclass
 class StateChange:
-    """One changed path. `pointer` finds it in the state after (before, for what was removed)."""
+    """One changed path. `pointer` finds it in the state after (for removed values: in the state before)."""
 
     op: str
     pointer: str
@@ -37,13 +37,13 @@ class StateChange:
     def trail(self) -> list[tuple[str, str, str]]:
         """(key, id of the record or nothing, pointer) from the root."""
         steps, at = [], ""
-        for depth, part in enumerate(parts_of(self.pointer)):
-            at += "/" + token(part)
+        for depth, part in enumerate(split_pointer(self.pointer)):
+            at += "/" + escape_token(part)
             steps.append((part, self.names.get(depth, ""), at))
         return steps
 
     def _text(self, value: Any) -> str:
-        text = pretty(value).text if not isinstance(value, str) else compact(value)
+        text = format_pretty(value).text if not isinstance(value, str) else format_compact(value)
         most = LONG if self.full else VALUE
         return text if len(text) <= most else f"{text[:most]}…"
 
@@ -65,25 +65,25 @@ class StateChange:
 
     @property
     def long(self) -> bool:
-        """Whether a value is cut."""
+        """True if a value is cut."""
         return not self.full and any(
-            value is not NOTHING and len(compact(value)) > VALUE for value in (self.old, self.new)
+            value is not NOTHING and len(format_compact(value)) > VALUE for value in (self.old, self.new)
         )
 
     @property
     def pieces(self) -> list[Piece]:
-        """Both texts as one, word by word, where that reads better than two lines."""
+        """Both texts merged word by word, if that reads better than two lines."""
         if not (isinstance(self.old, str) and isinstance(self.new, str)):
             return []
         if max(len(self.old), len(self.new)) < 60 or len(self.old) + len(self.new) > 2 * VALUE:
             return []
-        return words(self.old, self.new)
+        return compare_words(self.old, self.new)
 
 
-def value_at(state: Any, pointer: str) -> Any:
-    """The value at a pointer, or `NOTHING`."""
+def get_value_at(state: Any, pointer: str) -> Any:
+    """Return the value at a pointer, or `NOTHING`."""
     value = state
-    for part in parts_of(pointer):
+    for part in split_pointer(pointer):
         if isinstance(value, dict):
             value = value.get(part, NOTHING)
         elif isinstance(value, list) and part.isascii() and part.isdecimal() and int(part) < len(value):
@@ -93,8 +93,8 @@ def value_at(state: Any, pointer: str) -> Any:
     return value
 
 
-def id_field(rows: list[Any]) -> str:
-    """The field whose values tell the records of a list apart; empty when there is none."""
+def find_id_field(rows: list[Any]) -> str:
+    """Return the field whose values distinguish the records of a list; empty if there is none."""
     if not rows or not all(isinstance(row, dict) for row in rows):
         return ""
     first = rows[0]
@@ -106,18 +106,20 @@ def id_field(rows: list[Any]) -> str:
     return ""
 
 
-def changes(before: State, after: State, patch: Patch, selected: str = "", full: bool = False) -> list[StateChange]:
-    """Every change of a step, in the order of the state."""
+def list_changes(
+    before: State, after: State, patch: Patch, selected: str = "", full: bool = False
+) -> list[StateChange]:
+    """Return every change of a step, in the order of the state."""
     all_changes: list[StateChange] = []
-    done: set[str] = set()
+    compared_lists: set[str] = set()
     for operation in patch:
         path = operation["path"]
-        keyed = _keyed_list(before, after, path)
+        keyed = _find_keyed_list(before, after, path)
         if keyed is None:
-            all_changes.append(_plain(before, after, operation))
-        elif keyed[0] not in done:
-            done.add(keyed[0])
-            all_changes += _by_id(before, after, *keyed)
+            all_changes.append(_build_change(before, after, operation))
+        elif keyed[0] not in compared_lists:
+            compared_lists.add(keyed[0])
+            all_changes += _compare_by_id(before, after, *keyed)
     for change in all_changes:
         change.full = full
         change.selected = bool(selected) and (
@@ -128,26 +130,26 @@ def changes(before: State, after: State, patch: Patch, selected: str = "", full:
     return all_changes
 
 
-def _plain(before: State, after: State, operation: dict[str, Any]) -> StateChange:
+def _build_change(before: State, after: State, operation: dict[str, Any]) -> StateChange:
     path, op = operation["path"], operation["op"]
     change = StateChange(op, path)
     if op != "add":
-        change.old = value_at(before, path)
+        change.old = get_value_at(before, path)
     if op != "remove":
         change.new = operation["value"]
-    change.names = _names(before if op == "remove" else after, path)
+    change.names = _list_record_names(before if op == "remove" else after, path)
     return change
 
 
-def _names(state: State, path: str) -> dict[int, str]:
-    """Ids of the records that a path goes through."""
+def _list_record_names(state: State, path: str) -> dict[int, str]:
+    """Return the ids of the records that a path passes."""
     names: dict[int, str] = {}
     value: Any = state
-    for depth, part in enumerate(parts_of(path)):
+    for depth, part in enumerate(split_pointer(path)):
         if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
             value = value[int(part)]
             if isinstance(value, dict):
-                key = id_field([value])
+                key = find_id_field([value])
                 names[depth] = str(value[key])[:60] if key else ""
         elif isinstance(value, dict) and part in value:
             value = value[part]
@@ -156,24 +158,24 @@ def _names(state: State, path: str) -> dict[int, str]:
     return names
 
 
-def _keyed_list(before: State, after: State, path: str) -> tuple[str, str] | None:
-    """The outermost list of records on a path that changed its length, with the field that names them."""
+def _find_keyed_list(before: State, after: State, path: str) -> tuple[str, str] | None:
+    """Return the outermost list of records on a path that changed its length, with the field that identifies them."""
     at = ""
     old, new = before, after
-    for part in parts_of(path):
+    for part in split_pointer(path):
         if isinstance(old, list) and isinstance(new, list):
-            key = id_field(old) if len(old) != len(new) else ""
-            return (at, key) if key and (not new or id_field(new) == key) else None
+            key = find_id_field(old) if len(old) != len(new) else ""
+            return (at, key) if key and (not new or find_id_field(new) == key) else None
         if not (isinstance(old, dict) and isinstance(new, dict) and part in old and part in new):
             return None
         old, new = old[part], new[part]
-        at += "/" + token(part)
+        at += "/" + escape_token(part)
     return None
 
 
-def _by_id(before: State, after: State, pointer: str, key: str) -> Iterator[StateChange]:
-    depth = len(parts_of(pointer))
-    old_rows, new_rows = value_at(before, pointer), value_at(after, pointer)
+def _compare_by_id(before: State, after: State, pointer: str, key: str) -> Iterator[StateChange]:
+    depth = len(split_pointer(pointer))
+    old_rows, new_rows = get_value_at(before, pointer), get_value_at(after, pointer)
     old = {row[key]: (place, row) for place, row in enumerate(old_rows)}
     new = {row[key]: (place, row) for place, row in enumerate(new_rows)}
     for name, (place, row) in old.items():
@@ -185,6 +187,8 @@ def _by_id(before: State, after: State, pointer: str, key: str) -> Iterator[Stat
         elif old[name][1] is not row:
             for operation in make_patch(old[name][1], row):
                 path = operation["path"]
-                was = NOTHING if operation["op"] == "add" else value_at(old[name][1], path)
-                now = operation.get("value", NOTHING)
-                yield StateChange(operation["op"], f"{pointer}/{place}{path}", was, now, {depth: str(name)[:60]})
+                old_value = NOTHING if operation["op"] == "add" else get_value_at(old[name][1], path)
+                new_value = operation.get("value", NOTHING)
+                yield StateChange(
+                    operation["op"], f"{pointer}/{place}{path}", old_value, new_value, {depth: str(name)[:60]}
+                )

@@ -50,7 +50,7 @@ class RailRow:
 
     @property
     def marks(self) -> str:
-        """Letters that the script filters and jumps by."""
+        """Letters that the script uses to filter and to jump."""
         flags = (
             ("f", self.up or self.down), ("c", self.changes), ("e", self.error), ("d", self.diverged),
             ("i", self.injected), ("u", self.by_user),
@@ -58,7 +58,7 @@ class RailRow:
         return "".join(letter for letter, on in flags if on)
 
 
-def wants(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
+def matches_filter(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
     kind, error, matches, changed, injected, by_user = row
     return {
         "flips": flipped,
@@ -70,10 +70,10 @@ def wants(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
     }.get(only, only in ("all", kind))
 
 
-def rail(
+def build_rail(
     trajectory: Trajectory, flips: dict[int, tuple[int, int]], current: int, only: str, tool: str
 ) -> tuple[list[RailRow], int, int]:
-    """The rows of the step list and the window [first, last) they come from: all of it, but for very long runs."""
+    """Return the rows of the step list and their window [first, last): the whole list, except for very long runs."""
     first, last = 0, trajectory.step_count
     rows = Step.objects.filter(trajectory=trajectory)
     if trajectory.step_count > RAIL_WINDOW:
@@ -86,8 +86,8 @@ def rail(
     ):
         up, down = flips.get(index, (0, 0))
         error = (error_kind or "error") if ok is False and error_kind not in INJECTED else ""
-        told = (kind, error, matches, bool(changed), injection is not None, by == CallBy.USER)
-        shown = wants(only, told, index in flips) and tool in ("", name)
+        filter_facts = (kind, error, matches, bool(changed), injection is not None, by == CallBy.USER)
+        is_shown = matches_filter(only, filter_facts, index in flips) and tool in ("", name)
         rail_rows.append(
             RailRow(
                 index=index,
@@ -99,7 +99,7 @@ def rail(
                 changes=changed,
                 error=error,
                 diverged=matches is False,
-                hidden=not shown,
+                hidden=not is_shown,
                 ran=ok is not None,
                 cut=bool(cut),
                 injected=injection is not None,
@@ -110,12 +110,12 @@ def rail(
     return rail_rows, first, last
 
 
-def tools_used(rows: list[RailRow]) -> list[str]:
+def list_used_tools(rows: list[RailRow]) -> list[str]:
     return sorted({row.name for row in rows if row.kind in (StepKind.QUERY, StepKind.CHANGE, StepKind.CALL)})[:200]
 
 
-def outcome(row: RailRow) -> str:
-    """The right end of a line: what the step did."""
+def format_outcome(row: RailRow) -> str:
+    """Return the right end of a line: what the step did."""
     markup = DIVERGED if row.diverged else ""
     if row.by_user:
         markup += '<span class="tag" title="The simulated user made this call">user</span> '
@@ -139,8 +139,8 @@ def outcome(row: RailRow) -> str:
     return f'{markup}<span class="muted">{word}</span>'
 
 
-def lines(rows: list[RailRow], current: int, base: str) -> SafeString:
-    """The list's items; `base` is the query that every link keeps."""
+def render_lines(rows: list[RailRow], current: int, base: str) -> SafeString:
+    """Return the list's items; `base` is the query that every link keeps."""
     start = escape(f"?{base}step=")
     names: dict[str, str] = {}
     items = []
@@ -153,6 +153,6 @@ def lines(rows: list[RailRow], current: int, base: str) -> SafeString:
             f'data-kind="{row.kind}" data-marks="{row.marks}"{now}><span class="n">{row.index}</span>'
             f'<span class="i" aria-hidden="true">{row.icon}</span><span class="k">'
             f'<span class="visually-hidden">{row.kind}{" by the user" if row.by_user else ""} </span>{name}</span>'
-            f'<span class="f">{outcome(row)}</span></a></li>'
+            f'<span class="f">{format_outcome(row)}</span></a></li>'
         )
     return mark_safe("\n".join(items))

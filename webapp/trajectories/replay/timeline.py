@@ -1,6 +1,6 @@
-"""States along a run, kept for a while in this process: moving by one step applies one patch.
+"""States along a run, cached in this process: moving by one step applies one patch.
 
-States are never changed in place (`apply_patch` shares what it does not touch), so threads may hold one together.
+States are never changed in place (`apply_patch` shares what it does not touch), so several threads may hold one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Key = tuple[int, str, int]
 
 
 class StateCache:
-    """Least recently used first out, by weight."""
+    """Cache of states, limited by weight; the least recently used are dropped first."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -32,7 +32,7 @@ class StateCache:
         self._lock = threading.Lock()
 
     def nearest(self, key: Key, first: int, last: int) -> tuple[int, State, int] | None:
-        """The latest kept (step, state, weight) between two steps."""
+        """Return the latest cached (step, state, weight) between two steps."""
         with self._lock:
             for index in range(last, first - 1, -1):
                 row = self._rows.get((key, index))
@@ -47,8 +47,8 @@ class StateCache:
             self._weight += weight - (old[1] if old else 0)
             self._rows[key, index] = (state, weight)
             while self._weight > self.budget and len(self._rows) > 2:
-                _, (_, gone) = self._rows.popitem(last=False)
-                self._weight -= gone
+                _, (_, dropped_weight) = self._rows.popitem(last=False)
+                self._weight -= dropped_weight
 
     def clear(self) -> None:
         with self._lock:
@@ -59,12 +59,12 @@ class StateCache:
 CACHE = StateCache(BUDGET)
 
 
-def state_after(trajectory: Trajectory, index: int) -> State:
-    """The encoded state after step `index`. Raises `InputError` where none is stored."""
+def load_state_after(trajectory: Trajectory, index: int) -> State:
+    """Return the encoded state after step `index`. Raises `InputError` if none is stored."""
     key = (trajectory.pk, f"{trajectory.starts} {trajectory.final_hash}", trajectory.step_count)
-    kept = CACHE.nearest(key, index, index)
-    if kept:
-        return kept[1]
+    cached = CACHE.nearest(key, index, index)
+    if cached:
+        return cached[1]
     base = (
         Step.objects.filter(trajectory=trajectory, index__lte=index, snapshot__isnull=False)
         .order_by("-index")
@@ -74,9 +74,9 @@ def state_after(trajectory: Trajectory, index: int) -> State:
     if base is None or index >= trajectory.step_count:
         raise InputError(f"The run has no stored state at step {index}.")
     start, digest, size = base
-    kept = CACHE.nearest(key, start, index)
-    if kept:
-        start, state, _ = kept
+    cached = CACHE.nearest(key, start, index)
+    if cached:
+        start, state, _ = cached
     else:
         state = load_state(digest or "")
         CACHE.keep(key, start, state, size or 0)
@@ -89,11 +89,11 @@ def state_after(trajectory: Trajectory, index: int) -> State:
     return state
 
 
-def around(trajectory: Trajectory, step: Step) -> tuple[State, State, Patch]:
-    """The states before and after a step and the patch between; a patch too long to store is made again."""
-    after = state_after(trajectory, step.index)
+def load_states_around(trajectory: Trajectory, step: Step) -> tuple[State, State, Patch]:
+    """Return the states before and after a step and the patch between; a patch too long to store is computed again."""
+    after = load_state_after(trajectory, step.index)
     if not step.change_count or step.index == 0:
         return after, after, []
-    before = state_after(trajectory, step.index - 1)
+    before = load_state_after(trajectory, step.index - 1)
     patch = step.patch or make_patch(before, after)
     return before, after, patch

@@ -1,4 +1,4 @@
-"""Encoded values, calls and observations as text that a person reads, and differences between texts."""
+"""Encoded values, calls and observations as readable text, and differences between texts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.errors import StateError
-from synthesis.runtime.encoding import decode_state, plain_text
-from synthesis.syntax import token_count
+from synthesis.runtime.encoding import decode_state, format_decoded
+from synthesis.syntax import count_tokens
 from webapp.environments.text_difference import BoundedMatcher, DiffBudget
-from webapp.trajectories.comparison import UNPARSED, parse
+from webapp.trajectories.comparison import UNPARSED, parse_recorded_value
 
 SHORT = 3_000
 LONG = 200_000
@@ -27,7 +27,7 @@ TOKENS = re.compile(r"\s+|\w+|[^\w\s]")
 
 @dataclass(frozen=True)
 class Text:
-    """Some text, cut to a size; `total` is how long it is in full."""
+    """A text, cut to a size; `total` is its full length."""
 
     text: str
     total: int
@@ -40,14 +40,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of text that is the same, was deleted or was inserted."""
+    """A run of text that is equal, deleted or inserted."""
 
     kind: str
     text: str
 
     @property
     def tag(self) -> str:
-        """The element that shows it."""
+        """The HTML element for the piece."""
         return self.kind if self.kind in ("ins", "del") else "span"
 
 
@@ -63,39 +63,39 @@ class TextLine:
         return self.pieces or [Piece("same", self.text)]
 
 
-def cut(text: str, full: bool, is_json: bool = False) -> Text:
+def cut_text(text: str, full: bool, is_json: bool = False) -> Text:
     return Text(text[: LONG if full else SHORT], len(text), is_json)
 
 
-def compact(value: Any) -> str:
-    """A value on one line. What is shown of an encoded value is the encoding itself: nothing is hidden."""
+def format_compact(value: Any) -> str:
+    """Return a value on one line. Encoded values are shown in their encoding: nothing is hidden."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def pretty(value: Any, full: bool = True) -> Text:
-    """Text as it is, anything else as JSON with line ends where one line would be long."""
+def format_pretty(value: Any, full: bool = True) -> Text:
+    """Return text as it is, anything else as JSON, with line breaks if one line would be long."""
     if isinstance(value, str):
-        return cut(value, full)
-    line = compact(value)
-    return cut(line if len(line) <= 90 else json.dumps(value, indent=2, ensure_ascii=False), full, True)
+        return cut_text(value, full)
+    line = format_compact(value)
+    return cut_text(line if len(line) <= 90 else json.dumps(value, indent=2, ensure_ascii=False), full, True)
 
 
-def call(tool: str, arguments: Any, full: bool) -> Text:
-    """`tool(name = value, …)`, one argument a line, the names aligned."""
+def format_call(tool: str, arguments: Any, full: bool) -> Text:
+    """Return `tool(name = value, …)`, one argument on each line, the names aligned."""
     if not isinstance(arguments, dict) or not arguments:
         return Text(f"{tool}()", len(tool) + 2)
     wide = min(max(len(str(name)) for name in arguments), 32)
     rows = []
     for name, value in arguments.items():
-        text = compact(value)
+        text = format_compact(value)
         if len(text) > 90 and isinstance(value, dict | list):
             text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
         rows.append(f"  {name!s:<{wide}} = {text}")
-    return cut(f"{tool}(\n" + ",\n".join(rows) + "\n)", full)
+    return cut_text(f"{tool}(\n" + ",\n".join(rows) + "\n)", full)
 
 
-def words(old: str, new: str, budget: DiffBudget | None = None) -> list[Piece]:
-    """What changed between two texts, word by word; empty when they are too long or have little in common."""
+def compare_words(old: str, new: str, budget: DiffBudget | None = None) -> list[Piece]:
+    """Return the differences between two texts, word by word; empty if they are too long or have little in common."""
     before, after = TOKENS.findall(old), TOKENS.findall(new)
     if len(before) + len(after) > MOST_TOKENS:
         return []
@@ -114,42 +114,47 @@ def words(old: str, new: str, budget: DiffBudget | None = None) -> list[Piece]:
     return pieces
 
 
-def spread(value: Any) -> list[str]:
+def split_lines(value: Any) -> list[str]:
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)
     return text[:LONG].splitlines()[:MOST_LINES]
 
 
-def recorded_value(recorded: str) -> Any:
-    """The value that a recorded text writes down; `UNPARSED` for prose, and for what is too long to be shown whole."""
-    return parse(recorded) if len(recorded) <= LONG and token_count(recorded) <= READ_TOKENS else UNPARSED
+def read_recorded_value(recorded: str) -> Any:
+    """Return the value that a recorded text holds; `UNPARSED` for prose, and for values too long to show."""
+    return (
+        parse_recorded_value(recorded) if len(recorded) <= LONG and count_tokens(recorded) <= READ_TOKENS else UNPARSED
+    )
 
 
-def observed(result: Any) -> Any:
-    """A stored result as the plain value that an agent saw; as it is stored where Python writes none of it."""
+def decode_observation(result: Any) -> Any:
+    """Return a stored result as the plain value that an agent saw; as it is stored if Python has no text for it."""
     try:
-        plain_text(result)
+        format_decoded(result)
         return decode_state(result)
     except StateError:
         return result
 
 
-def departures(recorded: str, result: Any) -> list[TextLine]:
-    """The recorded observation against the reproduced one, line by line; equal stretches shortened."""
-    value = observed(result)
-    was = recorded_value(recorded)
+def list_departures(recorded: str, result: Any) -> list[TextLine]:
+    """Return the recorded observation against the reproduced one, line by line; equal stretches shortened."""
+    value = decode_observation(result)
+    recorded_value_read = read_recorded_value(recorded)
     try:
-        old, new = spread(recorded if was is UNPARSED else was), spread(str(value) if was is UNPARSED else value)
+        old, new = (
+            split_lines(recorded if recorded_value_read is UNPARSED else recorded_value_read),
+            split_lines(str(value) if recorded_value_read is UNPARSED else value),
+        )
     except (TypeError, ValueError):  # a value of Python that JSON cannot spell
-        old, new = spread(recorded), spread(str(value))
+        old, new = split_lines(recorded), split_lines(str(value))
     lines: list[TextLine] = []
     budget = DiffBudget()
     for tag, a, b, c, d in BoundedMatcher(old, new, budget, autojunk=False).get_opcodes():
         if tag == "equal":
-            lines += _same(old[a:b])
+            lines += _fold_equal_lines(old[a:b])
             continue
         both = min(b - a, d - c)
         for left, right in zip(old[a : a + both], new[c : c + both], strict=True):
-            pieces = words(left, right, budget)
+            pieces = compare_words(left, right, budget)
             lines.append(TextLine("-", "del", left, [piece for piece in pieces if piece.kind != "ins"]))
             lines.append(TextLine("+", "add", right, [piece for piece in pieces if piece.kind != "del"]))
         lines += [TextLine("-", "del", text) for text in old[a + both : b]]
@@ -157,7 +162,7 @@ def departures(recorded: str, result: Any) -> list[TextLine]:
     return lines
 
 
-def _same(rows: list[str], near: int = 3) -> list[TextLine]:
+def _fold_equal_lines(rows: list[str], near: int = 3) -> list[TextLine]:
     if len(rows) <= 2 * near + 1:
         return [TextLine("", "same", text) for text in rows]
     between = len(rows) - 2 * near

@@ -1,4 +1,4 @@
-"""An attempt that is over, into rows at once: the same rows that a rollout writes step by step."""
+"""Storing of an attempt that has ended: the same rows that a rollout writes step by step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from webapp.content_store import content_hash
 from webapp.environments.totals import lock_environment
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, Trajectory
-from webapp.trajectories.rollouts.attempt_writer import blank, fill, played_of, record_of
-from webapp.trajectories.steps import add_score, keep_state, step_row, tool_kinds
+from webapp.trajectories.rollouts.attempt_writer import (
+    build_run_record,
+    fill_trajectory,
+    reset_trajectory,
+    to_executed_step,
+)
+from webapp.trajectories.steps import add_score, attach_snapshot, build_step_row, load_tool_kinds
 from webapp.trajectories.text_search.text_rows import write_text
-from webapp.trajectories.totals import StepCounts, counted
+from webapp.trajectories.totals import StepCounts, update_totals
 
 
-def record_whole(
+def store_finished_attempt(
     attempt: Attempt,
     revision: TaskRevision,
     start: State | None,
@@ -29,22 +34,22 @@ def record_whole(
     rejected: str = "",
     solver: bool = False,
 ) -> Trajectory:
-    """Store an attempt at this revision. `start` is the first state, `identity` what makes it the same attempt when it
-    is stored twice: then nothing is written. `about` is its provenance, `fork` the parent and the step of a fork,
+    """Store an attempt at this revision. `start` is the first state; `identity` identifies the attempt, and one that is
+    stored already is returned unchanged. `about` is its provenance, `fork` the parent and the step of a fork,
     `rejected` the filter by which its batch left it out, `solver` whether it is a try at the task's reference."""
     digest = content_hash([source, *identity])
-    played, state = [], start or {}
+    executed_steps, state = [], start or {}
     for index, step in enumerate(attempt.steps):
-        played_step = played_of(step)
+        played_step = to_executed_step(step)
         state = apply_patch(state, played_step.patch) if played_step.patch else state
-        keep_state(played_step, index, lambda state=state: state)  # type: ignore[misc]
-        played.append(played_step)
+        attach_snapshot(played_step, index, lambda state=state: state)  # type: ignore[misc]
+        executed_steps.append(played_step)
     with transaction.atomic():
         task = revision.task
         lock_environment(task.environment_id)
-        known = Trajectory.objects.filter(content_hash=digest).first()
-        if known is not None:
-            return known
+        stored = Trajectory.objects.filter(content_hash=digest).first()
+        if stored is not None:
+            return stored
         row = Trajectory(
             environment_id=task.environment_id,
             task=task,
@@ -58,14 +63,14 @@ def record_whole(
             parent=fork[0] if fork else None,
             forked_at=fork[1] if fork else None,
         )
-        with counted(row, task.environment_id):
-            blank(row, attempt.policy)
-            fill(row, attempt, about)
-            row.record = record_of(task, attempt)
-            StepCounts.of((one.step, one.result) for one in played).put(row)
+        with update_totals(row, task.environment_id):
+            reset_trajectory(row, attempt.policy)
+            fill_trajectory(row, attempt, about)
+            row.record = build_run_record(task, attempt)
+            StepCounts.of((one.step, one.result) for one in executed_steps).put(row)
             row.save()
-            kinds = tool_kinds(revision)
-            steps = [step_row(row, index, played_step, kinds) for index, played_step in enumerate(played)]
+            kinds = load_tool_kinds(revision)
+            steps = [build_step_row(row, index, played_step, kinds) for index, played_step in enumerate(executed_steps)]
             write_text(row, Step.objects.bulk_create(steps, batch_size=200))
             if attempt.reward is not None:
                 add_score(row, revision, attempt.reward, source)

@@ -1,4 +1,4 @@
-"""“Run agent” as a person fills it in: one choice of who acts, how often, and the rest folded away."""
+"""The form “Run agent”: the policy, the number of attempts, and the other settings folded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from django.conf import settings
 from synthesis.contracts import MOST_LATENCY_S, Disturbance
 from synthesis.errors import InputError
 from synthesis.rollout.plan import require_user_tools
-from webapp.endpoints.queries import ModelChoice, choices, default_of
-from webapp.forms.rows import options
+from webapp.endpoints.queries import ModelChoice, find_default_model, list_model_choices
+from webapp.forms.rows import build_options
 from webapp.query_params import LARGEST_ID
 from webapp.scenarios.models import Task
-from webapp.scenarios.references import reference_of
+from webapp.scenarios.references import find_reference
 from webapp.trajectories.rollouts.queries import list_tools
 from webapp.trajectories.rollouts.spec import (
     MOST_ANSWER_MENDS,
@@ -38,7 +38,7 @@ PLAYED = (("reference", "Reference"), ("noisy", "Noisy reference"), ("random", "
 
 
 class PolicySelect(forms.Select):
-    """A select that greys out the policies in `off`, which cannot act in this task."""
+    """A select that disables the policies in `off`, which cannot act in this task."""
 
     off: frozenset[str] = frozenset()
 
@@ -49,12 +49,12 @@ class PolicySelect(forms.Select):
         return option
 
 
-def _rate(label: str) -> forms.FloatField:
+def _make_rate_field(label: str) -> forms.FloatField:
     return forms.FloatField(label=label, min_value=0, max_value=1, required=False)
 
 
 class RunForm(forms.Form):
-    """`who` is `model:` and a choice of `endpoints.queries`, or a policy that needs no model."""
+    """The form of a rollout. `who` is `model:` and a choice of `endpoints.queries`, or a policy that needs no model."""
 
     who = forms.CharField(
         label="Who acts",
@@ -62,7 +62,7 @@ class RunForm(forms.Form):
         template_name="trajectories/rollouts/who_field.html",  # type: ignore[call-arg]  # newer than its stubs
         widget=PolicySelect({"data-key": "n", "data-does": "Choose who acts", "data-group": "Run an agent"}),
     )
-    attempts = forms.IntegerField(min_value=1)
+    attempts = forms.IntegerField(min_value=1, help_text="10 make a Pass@10 (Agent-World)")
     prompt_style = forms.ChoiceField(choices=STYLES, required=False)
     temperature = forms.FloatField(min_value=0, max_value=2, required=False)
     sent_reasoning = forms.ChoiceField(label="Earlier reasoning", choices=SENT_REASONING, required=False)
@@ -74,11 +74,11 @@ class RunForm(forms.Form):
     user_model = forms.ChoiceField(label="Model of the user", required=False)
     user_tools = forms.CharField(label="Tools of the user", max_length=20_000, required=False)
     judges_user = forms.BooleanField(label="A judge looks for the user's mistakes", required=False)
-    latency = _rate("Latency")
+    latency = _make_rate_field("Latency")
     latency_s = forms.FloatField(label="Seconds of latency", min_value=0, max_value=MOST_LATENCY_S, required=False)
-    failures = _rate("Failures")
-    error_results = _rate("Error results")
-    carried_out = _rate("Of these carried out")
+    failures = _make_rate_field("Failures")
+    error_results = _make_rate_field("Error results")
+    carried_out = _make_rate_field("Of these carried out")
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
     answer_mends = forms.IntegerField(
         label="Answers to be mended", min_value=0, max_value=MOST_ANSWER_MENDS, required=False
@@ -104,14 +104,16 @@ class RunForm(forms.Form):
         widget: Any = self.fields["who"].widget
         widget.attrs.pop("maxlength", None)
         widget.off = frozenset() if has_reference else frozenset(WITH_REFERENCE)
-        played = [(name, label if name not in widget.off else f"{label} (no reference)") for name, label in PLAYED]
-        listed = options(((MODEL + model.value, model.label) for model in models), 100)
-        widget.choices = [*([("Models", listed)] if models else []), ("Without a model", played)]
+        policy_choices = [
+            (name, label if name not in widget.off else f"{label} (no reference)") for name, label in PLAYED
+        ]
+        listed = build_options(((MODEL + model.value, model.label) for model in models), 100)
+        widget.choices = [*([("Models", listed)] if models else []), ("Without a model", policy_choices)]
         if not models or not has_reference:
             widget.attrs["aria-describedby"] = "who-hint"
 
     def spec(self) -> Spec:
-        """What was asked for; only of a valid form."""
+        """Return the spec that a valid form asks for."""
         cleaned = self.cleaned_data
         who: str = cleaned["who"]
         by_model = who.startswith(MODEL)
@@ -127,7 +129,7 @@ class RunForm(forms.Form):
         )
 
     def _disturbance(self) -> Disturbance:
-        """Raises ValidationError of pydantic."""
+        """Return the disturbance. Raises ValidationError of pydantic."""
         cleaned = self.cleaned_data
         return Disturbance(**{name: cleaned[name] for name in DISTURBANCES if cleaned.get(name) is not None})
 
@@ -144,7 +146,7 @@ class RunForm(forms.Form):
         return cleaned
 
     def clean_user_tools(self) -> list[str]:
-        """The names, each once."""
+        """Return the names, each once."""
         names = [name.strip() for name in str(self.cleaned_data["user_tools"]).replace("\n", ",").split(",")]
         return list(dict.fromkeys(name for name in names if name))
 
@@ -156,20 +158,20 @@ class RunForm(forms.Form):
 
     @property
     def unfolded(self) -> bool:
-        """Whether the folded part holds something that a person must see."""
+        """True if the folded part has an error that a person must see."""
         return self.is_bound and bool(set(self.errors) - {"who", "attempts"})
 
 
-def run_form(task: Task, data: Any = None, fork: dict[str, int] | None = None) -> tuple[RunForm, dict[str, Any]]:
-    """The form and what its page says of it: the models there are, and whether a reference is known. `fork` names the
-    trajectory and the step that the attempts go on from."""
-    models = choices()
-    known = task.current is not None and reference_of(task.current) is not None
-    agent = default_of("agent")
-    first = MODEL + models[0].value if models else "reference" if known else "random"
+def build_run_form(task: Task, data: Any = None, fork: dict[str, int] | None = None) -> tuple[RunForm, dict[str, Any]]:
+    """Return the form and its page's context: the available models, and whether a reference exists. `fork` names the
+    trajectory and the step that the attempts continue from."""
+    models = list_model_choices()
+    has_reference = task.current is not None and find_reference(task.current) is not None
+    agent = find_default_model("agent")
+    first = MODEL + models[0].value if models else "reference" if has_reference else "random"
     start = MODEL + f"{agent[0].pk}/{agent[1]}" if agent else first
     initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10, "answer_mends": 3, **(fork or {})}
     initial |= Disturbance().model_dump()
-    form = RunForm(data, models=models, has_reference=known, tools=list_tools(task.current), initial=initial)
+    form = RunForm(data, models=models, has_reference=has_reference, tools=list_tools(task.current), initial=initial)
     forked = {name: form[name].value() for name in ("fork", "step")}
-    return form, {"models": models, "has_reference": known, "fork": forked if all(forked.values()) else None}
+    return form, {"models": models, "has_reference": has_reference, "fork": forked if all(forked.values()) else None}

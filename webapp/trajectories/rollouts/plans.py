@@ -1,4 +1,4 @@
-"""From rows to plans: the task as the loop needs it, and the policies."""
+"""Plans made from rows: the task as the loop needs it, and the policies."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from synthesis.rollout import (
     RolloutTask,
     SimulatedUser,
     User,
-    attempt_seed,
-    documentation,
+    build_attempt_seed,
+    format_documentation,
 )
 from webapp.endpoints.models import LLMRole
-from webapp.endpoints.queries import default_of, find_choice
-from webapp.endpoints.services import opened
+from webapp.endpoints.queries import find_choice, find_default_model
+from webapp.endpoints.services import open_endpoint
 from webapp.scenarios.models import TaskRevision
-from webapp.scenarios.references import as_reference, reference_of
-from webapp.trajectories.forks.starts import ForkPoint, fork_point
+from webapp.scenarios.references import find_reference, to_reference
+from webapp.trajectories.forks.starts import ForkPoint, load_fork_point
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.spec import ForkOf, Spec
-from webapp.trajectories.services import setting_of
+from webapp.trajectories.services import build_replay_setting
 
 if TYPE_CHECKING:
     from synthesis.llm.client import Connection
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PreparedRollout:
-    """All that a rollout needs of the database, read before it runs. `agent`, `user` and `judge`: endpoint and model.
+    """The rows that a rollout needs, read before it runs. `agent`, `user` and `judge`: endpoint and model.
 
-    A judge is there if the task's rubric needs one, or whether users erred is to be judged. A fork's attempts begin
-    with the turns of its parent.
+    There is a judge if the task's rubric needs one, or if the user's mistakes are judged. A fork's attempts begin with
+    the turns of its parent.
     """
 
     task: RolloutTask
@@ -74,72 +74,73 @@ class PreparedRollout:
         return self.spec.seed or 0
 
 
-def prepare(rollout: Rollout) -> PreparedRollout:
-    """Raises InputError (an endpoint or the reference is gone, an address is refused) and LLMError."""
+def prepare_rollout(rollout: Rollout) -> PreparedRollout:
+    """Read a rollout's rows. Raises InputError (an endpoint or the reference is gone, an address is refused) and
+    LLMError."""
     spec = Spec.model_validate(rollout.spec)
-    reference = reference_of(rollout.revision) if spec.policy in ("reference", "noisy") else None
+    reference = find_reference(rollout.revision) if spec.policy in ("reference", "noisy") else None
     if spec.policy in ("reference", "noisy") and reference is None:
         raise InputError("The reference of this task is gone. Start another rollout.")
-    task = task_of(rollout.revision)
-    fork = point_of(spec.fork) if spec.fork else None
+    task = build_rollout_task(rollout.revision)
+    fork = load_rollout_fork(spec.fork) if spec.fork else None
     return PreparedRollout(
         task=fork.task(task) if fork else task,
         spec=spec,
-        reference=as_reference(reference) if reference else None,
-        agent=_opened(spec.model) if spec.policy == "model" else None,
-        user=_opened(spec.user_model) if spec.conversational else None,
-        judge=site_judge() if task.asks_judge or (spec.conversational and spec.judges_user) else None,
+        reference=to_reference(reference) if reference else None,
+        agent=_open_choice(spec.model) if spec.policy == "model" else None,
+        user=_open_choice(spec.user_model) if spec.conversational else None,
+        judge=find_site_judge() if task.asks_judge or (spec.conversational and spec.judges_user) else None,
         fork=fork,
         start=fork.start() if fork else None,
     )
 
 
-def point_of(fork: ForkOf) -> ForkPoint:
-    """Where the attempts of a forked rollout begin. Raises InputError."""
+def load_rollout_fork(fork: ForkOf) -> ForkPoint:
+    """Return the point at which the attempts of a forked rollout begin. Raises InputError."""
     rows = Trajectory.objects.select_related("revision", "task").defer("matrix")
     parent = rows.filter(pk=fork.trajectory).first()
     if parent is None:
         raise InputError(f"Trajectory {fork.trajectory}, which was to be forked, is gone.")
-    return fork_point(parent, fork.step)
+    return load_fork_point(parent, fork.step)
 
 
-def task_of(revision: TaskRevision) -> RolloutTask:
-    """A stored revision as the loop takes it."""
-    known = setting_of(revision)
+def build_rollout_task(revision: TaskRevision) -> RolloutTask:
+    """Return a stored revision as the loop takes it."""
+    run_setting = build_replay_setting(revision)
     version = revision.scenario.version
     return RolloutTask(
         key=str(revision.task_id),
-        program=known.program,
-        initial=known.initial,
+        program=run_setting.program,
+        initial=run_setting.initial,
         instruction=revision.instruction,
-        answer_form=known.answer_form,
-        documentation=documentation(version.introduction, [str(rule) for rule in version.rules]),
-        verifier=known.verifier,
+        answer_form=run_setting.answer_form,
+        documentation=format_documentation(version.introduction, [str(rule) for rule in version.rules]),
+        verifier=run_setting.verifier,
     )
 
 
-def site_judge() -> tuple[llm.Endpoint, str] | None:
-    """The default model of the role judge, if an administrator has set one."""
-    known = default_of(LLMRole.JUDGE)
-    return (opened(known[0]), known[1]) if known else None
+def find_site_judge() -> tuple[llm.Endpoint, str] | None:
+    """Return the default model of the role judge, if an administrator has set one."""
+    default_model = find_default_model(LLMRole.JUDGE)
+    return (open_endpoint(default_model[0]), default_model[1]) if default_model else None
 
 
-def _opened(value: str) -> tuple[llm.Endpoint, str]:
+def _open_choice(value: str) -> tuple[llm.Endpoint, str]:
     choice = find_choice(value)
     if choice is None:
         raise InputError("The model of this rollout is not listed at its endpoint any more. Start another rollout.")
-    return opened(choice[0]), choice[1]
+    return open_endpoint(choice[0]), choice[1]
 
 
-def plans(
+def build_plans(
     prepared: PreparedRollout,
     ordinals: Iterable[int],
     agent: Connection | None,
     user: Connection | None,
     judge: Connection | None = None,
 ) -> Iterator[Plan]:
-    """A plan for each ordinal, made as it is asked for."""
-    decides = judge.chat(prepared.judge[1]) if judge and prepared.judge else None
+    """Yield a plan for each ordinal, made on demand."""
+    judge_model = judge.chat(prepared.judge[1]) if judge and prepared.judge else None
     for ordinal in ordinals:
         simulated: User | None = None
         if user is not None and prepared.user is not None:
@@ -147,15 +148,22 @@ def plans(
             tools = prepared.task.pick_tools(prepared.setting.user_tools)
             simulated = SimulatedUser(model, prepared.task.instruction, prepared.spec.user_kind, tools)
         if prepared.fork is not None:
-            simulated = prepared.fork.heard(simulated)
-        policy = policy_of(prepared, ordinal, agent)
-        seed = attempt_seed(prepared.seed, prepared.task.key, ordinal)
+            simulated = prepared.fork.build_user(simulated)
+        policy = build_policy(prepared, ordinal, agent)
+        seed = build_attempt_seed(prepared.seed, prepared.task.key, ordinal)
         yield Plan(
-            prepared.task, policy, prepared.setting, simulated, ordinal, decides, prepared.start, disturbance_seed=seed
+            prepared.task,
+            policy,
+            prepared.setting,
+            simulated,
+            ordinal,
+            judge_model,
+            prepared.start,
+            disturbance_seed=seed,
         )
 
 
-def policy_of(prepared: PreparedRollout, ordinal: int, agent: Connection | None) -> Policy:
+def build_policy(prepared: PreparedRollout, ordinal: int, agent: Connection | None) -> Policy:
     spec, seed = prepared.spec, prepared.seed + ordinal
     if spec.policy == "random":
         return RandomPolicy(seed=seed, calls=spec.calls)

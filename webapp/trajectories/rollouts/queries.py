@@ -1,4 +1,4 @@
-"""Reads on rollouts: the attempts and what they come to."""
+"""Reads on rollouts: the attempts and their results."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from webapp.environments.models import Tool
 from webapp.frequencies import rank_by_count
 from webapp.scenarios.models import TaskRevision
-from webapp.scenarios.references import withheld_of
-from webapp.trajectories.failure_reason import tell_reasons
+from webapp.scenarios.references import read_withheld
+from webapp.trajectories.failure_reason import attach_reasons
 from webapp.trajectories.models import AttemptState, Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.spec import ForkOf
 from webapp.trajectories.side_by_side.queries import MOST as MOST_COMPARED
@@ -32,8 +32,8 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """What the attempts come to. `scored` leaves out those that say nothing about the agent; those that the
-    environment's program ended are in it, and earned 0."""
+    """The results of the attempts. `scored` leaves out attempts whose outcome does not depend on the agent; those that
+    the environment's program ended are included, with a reward of 0."""
 
     lines: list[RolloutAttempt]
     outcomes: list[tuple[str, int]]
@@ -47,7 +47,7 @@ class Summary:
         return sum(line.state == AttemptState.RUNNING for line in self.lines)
 
     def rest(self, total: int, is_open: bool) -> str:
-        """What is to be said beside those that were solved: other outcomes, and how many are not done."""
+        """Return the text beside the number of solved attempts: other outcomes, and how many are not done."""
         parts = [f"{count} {ENDINGS.get(name, name)}" for name, count in self.others]
         if is_open:
             parts.append(f"{self.running} running, {total} in all")
@@ -57,12 +57,12 @@ class Summary:
 
     @property
     def others(self) -> list[tuple[str, int]]:
-        """The outcomes beside `solved`."""
+        """The outcomes other than `solved`."""
         return [(name, count) for name, count in self.outcomes if name != "solved"]
 
     @property
     def compared(self) -> list[int]:
-        """The first trajectories that a comparison has room for beside their parent."""
+        """The first trajectories that fit into a comparison with their parent."""
         ended = [line.trajectory.pk for line in self.lines if line.trajectory and line.trajectory.outcome]
         return ended[: MOST_COMPARED - 1]
 
@@ -71,10 +71,10 @@ class Summary:
         return self.solved / self.scored if self.scored else None
 
 
-def summary_of(rollout: Rollout) -> Summary:
-    lines = list(attempts(rollout))
+def build_summary(rollout: Rollout) -> Summary:
+    lines = list(list_attempts(rollout))
     ended = [line.trajectory for line in lines if line.trajectory and line.trajectory.outcome]
-    tell_reasons(ended)
+    attach_reasons(ended)
     judged = [row for row in ended if is_scored(row.outcome, row.reward)]
     rewards = [row.reward or 0.0 for row in judged]
     return Summary(
@@ -87,34 +87,34 @@ def summary_of(rollout: Rollout) -> Summary:
     )
 
 
-def attempts(rollout: Rollout) -> QuerySet[RolloutAttempt]:
-    """The attempts with the columns of their trajectories that a line shows."""
+def list_attempts(rollout: Rollout) -> QuerySet[RolloutAttempt]:
+    """Return the attempts with the columns of their trajectories that a line shows."""
     columns = ["rollout_id", "ordinal", "state", "claim", *(f"trajectory__{name}" for name in COLUMNS)]
     return RolloutAttempt.objects.filter(rollout=rollout).select_related("trajectory").only(*columns)
 
 
-def rollouts_of(task_id: int, count: int = 6) -> list[Rollout]:
-    """The newest rollouts of a task with their jobs."""
-    return list(rows().filter(task_id=task_id).order_by("-id")[:count])
+def list_task_rollouts(task_id: int, count: int = 6) -> list[Rollout]:
+    """Return the newest rollouts of a task with their jobs."""
+    return list(list_rollouts().filter(task_id=task_id).order_by("-id")[:count])
 
 
-def rollouts_of_fork(task_id: int, fork: ForkOf, count: int = 6) -> list[Rollout]:
-    """Those of a task's newest rollouts that go on from a step of a trajectory."""
-    newest = rows().filter(task_id=task_id).order_by("-id")[:MOST_SEARCHED]
+def list_fork_rollouts(task_id: int, fork: ForkOf, count: int = 6) -> list[Rollout]:
+    """Return those of a task's newest rollouts that continue from a step of a trajectory."""
+    newest = list_rollouts().filter(task_id=task_id).order_by("-id")[:MOST_SEARCHED]
     return [row for row in newest if row.spec.get("fork") == fork.model_dump()][:count]
 
 
 def list_tools(revision: TaskRevision | None) -> list[str]:
-    """The names of the tools that an attempt at a revision can call; empty of none."""
+    """Return the names of the tools that an attempt at a revision can call; empty without a revision."""
     if revision is None:
         return []
     names = Tool.objects.filter(version__scenarios=revision.scenario_id).order_by("position")
-    taken = withheld_of(revision)
-    gone = taken.tool if taken is not None and not taken.parameter else ""
-    return [name for name in names.values_list("name", flat=True) if name != gone]
+    withheld = read_withheld(revision)
+    withheld_name = withheld.tool if withheld is not None and not withheld.parameter else ""
+    return [name for name in names.values_list("name", flat=True) if name != withheld_name]
 
 
-def rows() -> QuerySet[Rollout]:
+def list_rollouts() -> QuerySet[Rollout]:
     return Rollout.objects.select_related("job__created_by", "task", "revision").defer(
         "revision__record", "revision__instruction", "job__payload", "job__result"
     )

@@ -1,4 +1,4 @@
-"""Rollouts as the API shows them."""
+"""Rollouts in requests and answers of the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, FiniteFloat
 from synthesis.contracts import Disturbance, PromptStyle, SentReasoning, Think, UserKind
 from webapp.rest.types import BodyIn, Id, Json, Text
 from webapp.trajectories.models import Rollout
-from webapp.trajectories.rollouts.queries import summary_of
+from webapp.trajectories.rollouts.queries import build_summary
 from webapp.trajectories.rollouts.spec import (
     MOST_ANSWER_MENDS,
     MOST_CALLS,
@@ -27,7 +27,7 @@ ModelChoice = Annotated[Text, Field(max_length=300, description="`endpoint id/mo
 
 
 class ForkOfIn(BodyIn):
-    """A step of a trajectory to go on from: the steps before it are its own, executed again."""
+    """A step of a trajectory to continue from: the steps before it are executed again."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"trajectory": 1, "step": 3}]})
 
@@ -36,13 +36,14 @@ class ForkOfIn(BodyIn):
 
 
 class DisturbanceIn(Disturbance, BodyIn):
-    """How often calls are disturbed, and by what; off without rates. Seed, task and ordinal decide which calls are."""
+    """Rates and kinds of disturbances of calls; off without rates. Seed, task and ordinal decide which calls are
+    disturbed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"failures": 0.1, "error_results": 0.05}]})
 
 
 class RolloutIn(BodyIn):
-    """Who acts (`policy`, `model`), how, and how often."""
+    """The policy (`policy`, `model`), its settings, and the number of attempts."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"policy": "reference", "attempts": 2}]})
 
@@ -94,7 +95,8 @@ SECONDS = ("environment_s", "agent_s", "user_s", "verification_s")
 
 
 class AttemptOut(Schema):
-    """`reward` is null where nothing judged the attempt, never 0 instead. The seconds say where its time went."""
+    """One attempt. `reward` is null if the attempt was not judged, never 0 instead. The seconds are the split of its
+    time."""
 
     ordinal: int
     state: str
@@ -120,7 +122,7 @@ class RolloutHead(Schema):
 
 
 class RolloutLine(RolloutHead):
-    """`job` is the number of the job that makes the attempts, `state` the job's."""
+    """A rollout in a list. `job` is the number of the job that makes the attempts, `state` the job's."""
 
     job: Annotated[int, Field(validation_alias="job_id")]
     state: Annotated[str, Field(validation_alias="job.state")]
@@ -128,7 +130,8 @@ class RolloutLine(RolloutHead):
 
 
 class RolloutOut(RolloutHead):
-    """`scored` leaves out attempts that say nothing about the agent; `mean_reward` is over these."""
+    """A rollout with its attempts. `scored` leaves out attempts whose outcome does not depend on the agent;
+    `mean_reward` is over the scored ones."""
 
     job: int
     state: str
@@ -141,17 +144,17 @@ class RolloutOut(RolloutHead):
     attempts: list[AttemptOut]
 
 
-def rollout_out(rollout: Rollout) -> dict[str, object]:
-    """A rollout with its attempts, as `RolloutOut` takes it."""
-    summary = summary_of(rollout)
+def serialize_rollout(rollout: Rollout) -> dict[str, object]:
+    """Return a rollout with its attempts, as `RolloutOut` takes it."""
+    summary = build_summary(rollout)
     lines = []
     for line in summary.lines:
         row = line.trajectory
-        known = {"ordinal": line.ordinal, "state": line.state, "trajectory_id": line.trajectory_id}
+        line_values = {"ordinal": line.ordinal, "state": line.state, "trajectory_id": line.trajectory_id}
         if row is not None:
             names = ("outcome", "reward", "note", "user_error", "user_fault", *SECONDS)
-            known |= {name: getattr(row, name) for name in names} | {"steps": row.step_count}
-        lines.append(known)
+            line_values |= {name: getattr(row, name) for name in names} | {"steps": row.step_count}
+        lines.append(line_values)
     head = {name: getattr(rollout, name) for name in (*RolloutHead.model_fields, "spec")}
     head |= {"job": rollout.job_id, "state": rollout.job.state, "error": rollout.job.error}
     numbers = {name: getattr(summary, name) for name in ("done", "scored", "solved", "mean_reward")}

@@ -1,7 +1,7 @@
-"""A second execution of an attempt's calls, in an episode of its own: whether state and reward come out as told.
+"""A second execution of an attempt's calls, in an episode of its own, to check the reported state and reward.
 
-Seed, clock and validation are this site's, never those that the attempt names: else who tells an attempt could choose
-the ones in which it succeeds.
+Seed, clock and validation are this site's, never those that the attempt names: else the reporter of an attempt could
+choose those with which it succeeds.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from synthesis.contracts import (
     Reward,
     Validation,
     is_injected,
+    is_same_reward,
     is_unexecuted,
-    same_reward,
 )
 from synthesis.errors import SandboxUnavailable
 from synthesis.formats.records import RunRecord
-from synthesis.formats.values import clean
+from synthesis.formats.values import clean_text
 from synthesis.rollout import AttemptSetting
 from synthesis.runtime import Sandbox
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
-from webapp.trajectories.rollouts.attempt_writer import run_step
-from webapp.trajectories.services import setting_of
+from webapp.trajectories.reproduction import Replay, ReplaySetting, replay_run
+from webapp.trajectories.rollouts.attempt_writer import build_run_step
+from webapp.trajectories.services import build_replay_setting
 from webapp.trajectories.steps import add_score
-from webapp.trajectories.totals import counted
+from webapp.trajectories.totals import update_totals
 
 SEED, NOW, VALIDATION = DEFAULT_SEED, DEFAULT_NOW, AttemptSetting().validation
 """As `task_of` and `AttemptSetting` make every attempt at a task of this site."""
@@ -46,7 +46,7 @@ NOTE_CHARS = 1_000
 
 @dataclass(frozen=True)
 class Grounds:
-    """Seed, clock and validation of an execution; those of this site unless a fork has its parent's."""
+    """Seed, clock and validation of an execution; this site's, unless a fork has its parent's."""
 
     seed: int = SEED
     now: str = NOW
@@ -56,9 +56,9 @@ class Grounds:
 SITE = Grounds()
 
 
-def executed_places(attempt: Attempt) -> list[int]:
-    """The places of the steps that a second execution has. A call that is told to have met an injected error is one:
-    whether it is carried out, its `injected` says."""
+def list_executed_places(attempt: Attempt) -> list[int]:
+    """Return the places of the steps that a second execution has. A call with a reported injected error is included:
+    its `injected` decides whether it is carried out."""
     return [
         place
         for place, step in enumerate(attempt.steps)
@@ -67,96 +67,102 @@ def executed_places(attempt: Attempt) -> list[int]:
 
 
 def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt, grounds: Grounds = SITE) -> Replay:
-    """Execute an attempt's calls again. No reward is handed on: with the same seed there is nothing to align."""
+    """Execute an attempt's calls again. The recorded reward is not passed: with the same seed there is nothing to
+    align."""
     record = RunRecord(
         environment_key="",
         task_key="",
         policy=attempt.policy,
-        steps=tuple(run_step(attempt.steps[place], None) for place in executed_places(attempt)),
+        steps=tuple(build_run_step(attempt.steps[place], None) for place in list_executed_places(attempt)),
         answer=attempt.answer,
         seed=grounds.seed,
         now=grounds.now,
         validation=grounds.validation,
     )
-    return replay(sandbox, setting, record)
+    return replay_run(sandbox, setting, record)
 
 
 def find_misattributed_call(attempt: Attempt, user_tools: Collection[str]) -> list[str]:
-    """Say where a call is told of somebody who cannot make it; `user_tools` are the simulated user's alone."""
+    """Return a sentence on a call attributed to an actor who cannot make it; only the simulated user may call
+    `user_tools`."""
     for place, step in enumerate(attempt.steps):
         if step.kind == "call" and not is_unexecuted(step.result) and (step.tool in user_tools) != (step.by == "user"):
-            whose = "the simulated user's" if step.by == "user" else "the agent's"
-            return [f"The call of step {place} is told to be {whose}, who cannot call {clean(step.tool)[:200]}."]
+            owner = "the simulated user's" if step.by == "user" else "the agent's"
+            return [f"The call of step {place} is told to be {owner}, who cannot call {clean_text(step.tool)[:200]}."]
     return []
 
 
-def differences(attempt: Attempt, done: Replay, teller: str, grounds: Grounds = SITE) -> list[str]:
-    """Where a second execution came to something else than `teller` told, in sentences."""
-    words = _declared(attempt, teller, grounds)
+def describe_differences(attempt: Attempt, done: Replay, teller: str, grounds: Grounds = SITE) -> list[str]:
+    """Return sentences on the differences of a second execution from the report of `teller`."""
+    words = _describe_declared(attempt, teller, grounds)
     if attempt.final_hash and attempt.final_hash != done.final_hash:
         words.append(f"The final state is another one than {teller} told.")
     claimed = attempt.reward.reward if attempt.reward else None
-    given = done.reward.reward if done.reward else None
+    new_reward = done.reward.reward if done.reward else None
     begin = teller[:1].upper() + teller[1:]
-    if claimed is not None and given is None:
-        words.append(f"{begin} told a reward of {claimed:.4f}; here nothing could be judged. {clean(done.note)}")
-    elif claimed is not None and given is not None and not same_reward(claimed, given):
-        words.append(f"{begin} told a reward of {claimed:.4f}; executing the calls again gives {given:.4f}.")
+    if claimed is not None and new_reward is None:
+        words.append(f"{begin} told a reward of {claimed:.4f}; here nothing could be judged. {clean_text(done.note)}")
+    elif claimed is not None and new_reward is not None and not is_same_reward(claimed, new_reward):
+        words.append(f"{begin} told a reward of {claimed:.4f}; executing the calls again gives {new_reward:.4f}.")
     return words
 
 
-def _declared(attempt: Attempt, teller: str, grounds: Grounds) -> list[str]:
-    told = {"seed": attempt.seed, "clock": attempt.now, "validation": attempt.validation}
+def _describe_declared(attempt: Attempt, teller: str, grounds: Grounds) -> list[str]:
+    declared = {"seed": attempt.seed, "clock": attempt.now, "validation": attempt.validation}
     ours = {"seed": grounds.seed, "clock": grounds.now, "validation": grounds.validation}
     return [
-        f"The {name} that {teller} names is {clean(str(told[name]))[:100]}; that of this site is {ours[name]}."
+        f"The {name} that {teller} names is {clean_text(str(declared[name]))[:100]}; that of this site is {ours[name]}."
         for name in ours
-        if told[name] != ours[name]
+        if declared[name] != ours[name]
     ]
 
 
 def is_sampled(rollout: int, ordinal: int, total: int) -> bool:
-    """Whether this attempt of a rollout is among those that are executed again. No program can foretell which."""
+    """Return whether this attempt of a rollout is among those that are executed again. The secret key makes the choice
+    unpredictable for a program."""
     luck = random.Random(f"{settings.SECRET_KEY}:{rollout}")
     return ordinal in luck.sample(range(total), min(settings.ROLLOUT_SAMPLE, total))
 
 
 def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, attempt: Attempt) -> str:
-    """Execute an attempt that was made here again; what differs is said on its trajectory, which then is `diverged`,
-    and returned. What it gives now is appended as a score, and counts. Where it cannot be executed again the trajectory
-    says that alone."""
+    """Execute an attempt that was made here again; differences are noted on its trajectory, which then is `diverged`,
+    and returned. The new result is appended as a score, and counts. If it cannot be executed again, only a note is
+    stored."""
     if not attempt.final_hash or attempt.outcome in ("program_error", *UNCOUNTED):
         return ""
     grounds = Grounds(attempt.seed, attempt.now, attempt.validation) if row.parent_id is not None else SITE
     try:
-        done = execute_again(sandbox, replace(setting_of(revision), kept=attempt.reward), attempt, grounds)
+        execution = execute_again(
+            sandbox, replace(build_replay_setting(revision), kept=attempt.reward), attempt, grounds
+        )
     except SandboxUnavailable as error:
-        _note(row, f"Not executed again: {error}")
+        _store_note(row, f"Not executed again: {error}")
         return ""
-    if done.failure:
-        _note(row, f"The calls could not be executed again: {clean(done.failure)}")
+    if execution.failure:
+        _store_note(row, f"The calls could not be executed again: {clean_text(execution.failure)}")
         return ""
     words = " ".join(
-        differences(attempt, done, "the rollout", grounds) + find_misattributed_call(attempt, attempt.user_tools)
+        describe_differences(attempt, execution, "the rollout", grounds)
+        + find_misattributed_call(attempt, attempt.user_tools)
     )
     if words:
-        quarantine(row, revision, words, attempt.reward.reward if attempt.reward else None, done.reward)
+        quarantine_trajectory(row, revision, words, attempt.reward.reward if attempt.reward else None, execution.reward)
     return words
 
 
-def quarantine(
+def quarantine_trajectory(
     row: Trajectory, revision: TaskRevision, words: str, claimed: float | None, given: Reward | None
 ) -> None:
-    """Say on a trajectory what came out otherwise than `claimed`; it is `diverged`, and what it earns now counts."""
-    _note(row, words, replay=ReplayState.DIVERGED, recorded_reward=claimed)
+    """Note on a trajectory the differences from `claimed`; it becomes `diverged`, and its new reward counts."""
+    _store_note(row, words, replay=ReplayState.DIVERGED, recorded_reward=claimed)
     if given is not None:
-        _score_again(row, revision, given)
+        _store_new_score(row, revision, given)
 
 
 @transaction.atomic
-def _score_again(row: Trajectory, revision: TaskRevision, reward: Reward) -> None:
-    """The earlier score stays; lists and totals go by the newer one."""
-    with counted(row, row.environment_id):
+def _store_new_score(row: Trajectory, revision: TaskRevision, reward: Reward) -> None:
+    """Store a new score; the earlier score stays, and lists and totals use the newer one."""
+    with update_totals(row, row.environment_id):
         row.refresh_from_db()
         row.reward, row.passed, row.total = reward.reward, reward.passed, reward.total
         solved = reward.reward >= SOLVED_AT and row.provenance.get("ending") != "cut"
@@ -165,5 +171,5 @@ def _score_again(row: Trajectory, revision: TaskRevision, reward: Reward) -> Non
     add_score(row, revision, reward, "replay")
 
 
-def _note(row: Trajectory, words: str, **fields: Any) -> None:
+def _store_note(row: Trajectory, words: str, **fields: Any) -> None:
     Trajectory.objects.filter(pk=row.pk).update(replay_note=words[:NOTE_CHARS], **fields)

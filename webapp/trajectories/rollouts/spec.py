@@ -1,4 +1,4 @@
-"""What a person asks for: who acts, how, and how often."""
+"""The specification of a rollout: the policy, its settings, and the number of attempts."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ ToolName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ForkOf(Frozen):
-    """A step of a trajectory; the steps before it are made again, then the policy goes on."""
+    """A step of a trajectory; the steps before it are made again, then the policy continues."""
 
     trajectory: Annotated[int, Field(ge=1)]
     step: Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class Spec(Frozen):
-    """One rollout. `model` and `user_model` are `endpoint id/model`, as `endpoints.queries.choices` gives them.
+    """One rollout. `model` and `user_model` are of the form `endpoint id/model`.
 
-    Attempt n plays with the seed `seed + n`. A model is sent a seed only where one is asked for. A fork goes on in its
-    parent's prompt style, with a user or without as its parent. With `judges_user` the default model of the role judge
-    says after each conversation whether its user erred. With a `disturbance` calls are disturbed, as the seed, the task
-    and n decide. `user_tools` are tools of the task's environment that the simulated user alone may call.
+    Attempt n plays with the seed `seed + n`. A model is sent a seed only if one is asked for. A fork continues in its
+    parent's prompt style, with or without a user like its parent. With `judges_user` the default model of the role
+    judge decides after each conversation whether its user made mistakes. With a `disturbance` calls are disturbed, as
+    the seed, the task and n decide. Only the simulated user may call `user_tools`, which are tools of the task's
+    environment.
     """
 
     policy: PolicyKind = "model"

@@ -1,4 +1,4 @@
-"""Alignment of the steps of several attempts: rows of steps that stand for the same, by longest common subsequences."""
+"""Alignment of the steps of several attempts: rows of corresponding steps, by longest common subsequences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Likeness(StrEnum):
-    """How the steps of a row differ, from not at all."""
+    """Differences between the steps of a row, in increasing order."""
 
     SAME = "same"
     WORDS = "words"
@@ -24,10 +24,10 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True)
 class ComparedStep:
-    """What alignment needs of a step: `said` stands for its arguments or its text, the rest for what came of it.
+    """The data of a step that alignment needs: `said` identifies its arguments or its text, the rest its outcome.
 
-    `said`, `result` and `change` are the values or digests of them; `tool` is empty where somebody spoke. A
-    call of the simulated user's (`by`) stands for none of the agent's.
+    `said`, `result` and `change` are the values or digests of them; `tool` is empty for a message. A call of the
+    simulated user (`by`) corresponds to none of the agent's.
     """
 
     index: int
@@ -49,7 +49,7 @@ class ComparedStep:
 
 @dataclass(frozen=True)
 class AlignedRow:
-    """One step of each attempt, None where an attempt has no such step."""
+    """One step of each attempt, None if an attempt has no such step."""
 
     steps: tuple[ComparedStep | None, ...]
 
@@ -74,28 +74,29 @@ class AlignedRow:
         return Likeness.STATE if len({step.change for step in there}) > 1 else Likeness.SAME
 
 
-def aligned(attempts: Sequence[Sequence[ComparedStep]]) -> list[AlignedRow]:
-    """Rows of the steps of attempts, in the order of each: one attempt after the other is put into the rows so far.
+def align_steps(attempts: Sequence[Sequence[ComparedStep]]) -> list[AlignedRow]:
+    """Return rows of the steps of attempts, in the order of each: one attempt after the other is merged into the rows
+    so far.
 
-    Steps that say the same (tool and arguments, or text) meet first, as many as can; between those, steps of the same
-    tool or kind; what is left has a row of its own.
+    Equal steps (tool and arguments, or text) are matched first, as many as possible; between those, steps of the same
+    tool or kind; each remaining step has a row of its own.
     """
     rows: list[list[ComparedStep | None]] = [[step] for step in attempts[0]] if attempts else []
     for number, attempt in enumerate(attempts[1:], start=1):
-        rows = _merged(rows, attempt, number)
+        rows = _merge_attempt(rows, attempt, number)
     return [AlignedRow(tuple(row)) for row in rows]
 
 
-def _merged(
+def _merge_attempt(
     rows: list[list[ComparedStep | None]], attempt: Sequence[ComparedStep], number: int
 ) -> list[list[ComparedStep | None]]:
     exact = [{step.exact for step in row if step} for row in rows]
     rough = [{step.rough for step in row if step} for row in rows]
-    pairs = common(exact, [step.exact for step in attempt])
+    pairs = find_common_subsequence(exact, [step.exact for step in attempt])
     merged: list[list[ComparedStep | None]] = []
     row_from = step_from = 0
     for row_at, step_at in [*pairs, (len(rows), len(attempt))]:
-        between = common(rough[row_from:row_at], [step.rough for step in attempt[step_from:step_at]])
+        between = find_common_subsequence(rough[row_from:row_at], [step.rough for step in attempt[step_from:step_at]])
         near = [(row_from + left, step_from + right) for left, right in between]
         for left, right in [*near, (row_at, step_at)]:
             merged += [[*row, None] for row in rows[row_from:left]]
@@ -106,20 +107,21 @@ def _merged(
     return merged
 
 
-def common(left: Sequence[AbstractSet[Key]], right: Sequence[Key]) -> list[tuple[int, int]]:
-    """(place in `left`, place in `right`) of a longest common subsequence; a set of `left` meets any of its keys.
+def find_common_subsequence(left: Sequence[AbstractSet[Key]], right: Sequence[Key]) -> list[tuple[int, int]]:
+    """Return (place in `left`, place in `right`) of a longest common subsequence; a set of `left` matches any of its
+    keys.
 
-    What both begin with is taken as it is. The rest is found with one long integer for every key of `right`, whose
-    bits are the places of `left` (Hyyrö's bit-parallel algorithm): thousands of equal calls cost no more than others.
+    A common beginning is taken as it is. The rest is found with one long integer for every key of `right`, whose bits
+    are the places of `left` (Hyyrö's bit-parallel algorithm): thousands of equal calls cost no more than others.
     """
     start = 0
     while start < min(len(left), len(right)) and right[start] in left[start]:
         start += 1
-    found = [(place, place) for place in range(start)]
-    return found + [(start + one, start + two) for one, two in _subsequence(left[start:], right[start:])]
+    pairs = [(place, place) for place in range(start)]
+    return pairs + [(start + one, start + two) for one, two in _find_subsequence(left[start:], right[start:])]
 
 
-def _subsequence(left: Sequence[AbstractSet[Key]], right: Sequence[Key]) -> list[tuple[int, int]]:
+def _find_subsequence(left: Sequence[AbstractSet[Key]], right: Sequence[Key]) -> list[tuple[int, int]]:
     places: dict[Key, int] = {}
     for place, keys in enumerate(left):
         for key in keys:
@@ -131,21 +133,21 @@ def _subsequence(left: Sequence[AbstractSet[Key]], right: Sequence[Key]) -> list
         vector = ((vector + hits) | (vector - hits)) & every
         vectors.append(vector)
     pairs = []
-    one, two = len(left), len(right)
-    while one and two:
-        bit = 1 << (one - 1)
-        if vectors[two - 1] & bit:
-            one -= 1
+    left_end, right_end = len(left), len(right)
+    while left_end and right_end:
+        bit = 1 << (left_end - 1)
+        if vectors[right_end - 1] & bit:
+            left_end -= 1
             continue
-        two -= 1
-        if not two or vectors[two - 1] & bit:
-            one -= 1
-            pairs.append((one, two))
+        right_end -= 1
+        if not right_end or vectors[right_end - 1] & bit:
+            left_end -= 1
+            pairs.append((left_end, right_end))
     return pairs[::-1]
 
 
-def stretches(rows: Sequence[AlignedRow]) -> Iterator[list[AlignedRow]]:
-    """The rows, those that are the same one after the other together; every other row alone."""
+def group_stretches(rows: Sequence[AlignedRow]) -> Iterator[list[AlignedRow]]:
+    """Yield the rows, with consecutive equal ones as one list; every other row alone."""
     run: list[AlignedRow] = []
     for row in rows:
         if row.likeness == Likeness.SAME:

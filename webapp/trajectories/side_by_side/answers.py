@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from webapp.scenarios.answers.answer_form import FormRow, hold_parts_of, list_form_rows, read_form_and_expected
+from webapp.scenarios.answers.answer_form import FormRow, list_form_rows, prefetch_record_parts, read_form_and_expected
 from webapp.trajectories.models import Trajectory
 
 
 @dataclass
 class AnswerLine:
-    """One field and what each attempt has there; None of an attempt whose revision has no such field."""
+    """One field and its value in each attempt; None for an attempt whose revision has no such field."""
 
     name: str
     description: str
@@ -26,17 +26,18 @@ class AnswerLine:
 
 def compare_answers(attempts: Sequence[Trajectory]) -> list[AnswerLine]:
     """Return the fields of the attempted forms; empty if no revision that was attempted has a form."""
-    hold_parts_of([row.attempted for row in attempts])
-    forms = {row.attempted.pk: read_form_and_expected(row.attempted) for row in attempts}
+    prefetch_record_parts([row.attempted_revision for row in attempts])
+    forms = {row.attempted_revision.pk: read_form_and_expected(row.attempted_revision) for row in attempts}
     by_attempt = [
-        {one.field.name: one for one in list_form_rows(*forms[row.attempted.pk], row.answer)} for row in attempts
+        {one.field.name: one for one in list_form_rows(*forms[row.attempted_revision.pk], row.answer)}
+        for row in attempts
     ]
     lines: dict[str, AnswerLine] = {}
     for rows in by_attempt:
-        for name, found in rows.items():
-            line = lines.setdefault(name, AnswerLine(name, found.field.description))
-            if found.expected and found.expected not in line.expected:
-                line.expected.append(found.expected)
+        for name, form_row in rows.items():
+            line = lines.setdefault(name, AnswerLine(name, form_row.field.description))
+            if form_row.expected and form_row.expected not in line.expected:
+                line.expected.append(form_row.expected)
     for name, line in lines.items():
         line.cells = [rows.get(name) for rows in by_attempt]
     return list(lines.values())

@@ -1,4 +1,4 @@
-"""Checks side by side: what the verifier says of each attempt, those first on which the attempts differ."""
+"""Checks side by side: the verdict on each attempt, with the checks on which the attempts differ first."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from django.urls import reverse
 
 from synthesis.verifiers.check_reads import reads_answer
 from webapp.scenarios.models import Check
-from webapp.scenarios.verifiers import name_criteria
+from webapp.scenarios.verifiers import list_criteria_lines
 from webapp.templatetags.show import NOTHING
 from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED
 from webapp.trajectories.models import Score, Trajectory
-from webapp.trajectories.replay.matrix_grid import Flip, Label, flips
-from webapp.trajectories.replay.queries import followed_matrix
+from webapp.trajectories.replay.matrix_grid import Flip, Label, list_flips
+from webapp.trajectories.replay.queries import build_followed_matrix
 
 WORDS = {
     PASSED: ("✓", "holds", "good"),
@@ -27,7 +27,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class CheckCell:
-    """What a check says of one attempt; `since` is the step at which it came to say so, if known."""
+    """The verdict of a check on one attempt; `since` is the step since which it holds, if known."""
 
     trajectory: int
     value: int | None
@@ -52,7 +52,8 @@ class CheckCell:
 
 @dataclass(frozen=True)
 class CheckLine:
-    """A check and its cells, one an attempt. Of several revisions, the same label, mark and source are one check."""
+    """A check and its cells, one for each attempt. The same label, mark and source in several revisions are one
+    check."""
 
     label: Label
     cells: tuple[CheckCell, ...]
@@ -75,7 +76,7 @@ class CheckGrid:
         return [line for line in self.lines if not line.differs]
 
     def by_attempt(self, most: int) -> list[tuple[int, list[CheckCell]]]:
-        """Of each attempt the cells of the first checks."""
+        """Return for each attempt the cells of the first checks."""
         columns = zip(*(line.cells for line in self.lines[:most]), strict=True)
         return [(cells[0].trajectory, list(cells)) for cells in columns]
 
@@ -84,61 +85,66 @@ Identity = tuple[str, str, str]
 Labels = dict[int, list[tuple[Label, Identity]]]
 
 
-def labels_of(revisions: set[int]) -> Labels:
-    """By revision its checks or criteria in order, each with what makes it the same one in another revision."""
-    found: Labels = {}
+def load_labels(revisions: set[int]) -> Labels:
+    """Return by revision its checks or criteria in order, each with its identity across revisions."""
+    by_revision: Labels = {}
     rows = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
     for revision, position, label, mark, source in rows.values_list(
         "revision_id", "position", "label", "mark", "source"
     ):
-        checks = found.setdefault(revision, [])
+        checks = by_revision.setdefault(revision, [])
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
-        named = Label(len(checks) + 1, position, text[:300], mark, reads_answer(source))
-        checks.append((named, (label, mark, source)))
-    for pk, lines in name_criteria(revisions - found.keys()).items():
-        found[pk] = [(Label(place + 1, place, line[:300], ""), (line, "", "")) for place, line in enumerate(lines)]
-    return found
+        numbered_label = Label(len(checks) + 1, position, text[:300], mark, reads_answer(source))
+        checks.append((numbered_label, (label, mark, source)))
+    for pk, lines in list_criteria_lines(revisions - by_revision.keys()).items():
+        by_revision[pk] = [
+            (Label(place + 1, place, line[:300], ""), (line, "", "")) for place, line in enumerate(lines)
+        ]
+    return by_revision
 
 
-def check_flips(attempt: Trajectory, labels: Labels) -> list[Flip]:
-    """What the checks did along an attempt, as its replay shows it; nothing if its matrix is not fresh."""
-    names = [label for label, _ in labels.get(attempt.attempted.pk, ())]
-    return flips(followed_matrix(attempt, names), names)
+def list_check_flips(attempt: Trajectory, labels: Labels) -> list[Flip]:
+    """Return the flips of the checks along an attempt, as its replay shows them; empty if its matrix is not fresh."""
+    names = [label for label, _ in labels.get(attempt.attempted_revision.pk, ())]
+    return list_flips(build_followed_matrix(attempt, names), names)
 
 
-def check_grid(
+def build_check_grid(
     attempts: Sequence[Trajectory], scores: Mapping[int, Score], labels: Labels, turned: Sequence[Sequence[Flip]]
 ) -> CheckGrid:
-    """`turned` are the flips of each attempt."""
-    known: dict[Identity, Label] = {}
-    said: list[dict[Identity, CheckCell]] = []
+    """Return the grid of verdicts; `turned` are the flips of each attempt."""
+    label_by_identity: dict[Identity, Label] = {}
+    cells_by_attempt: list[dict[Identity, CheckCell]] = []
     for attempt, turns in zip(attempts, turned, strict=True):
         score = scores.get(attempt.pk)
-        own = labels.get(score.revision_id if score else attempt.attempted.pk, [])
+        own = labels.get(score.revision_id if score else attempt.attempted_revision.pk, [])
         since = {flip.label.position: flip for flip in turns}
         if score is None or score.revision_id != attempt.revision_id:
             since = {}
         verdicts = score.verdicts if score else []
         cells = {}
         for place, (label, identity) in enumerate(own):
-            known.setdefault(identity, label)
-            value = _value(verdicts[place]) if place < len(verdicts) else None
+            label_by_identity.setdefault(identity, label)
+            value = _to_cell_value(verdicts[place]) if place < len(verdicts) else None
             last = since.get(label.position)
             agreed = last is not None and last.value == value
             cells[identity] = CheckCell(attempt.pk, value, last.step if last and agreed else None)
-        said.append(cells)
+        cells_by_attempt.append(cells)
     return CheckGrid(
         tuple(
             CheckLine(
                 label,
-                tuple(cells.get(one, CheckCell(row.pk, None)) for row, cells in zip(attempts, said, strict=True)),
+                tuple(
+                    cells.get(one, CheckCell(row.pk, None))
+                    for row, cells in zip(attempts, cells_by_attempt, strict=True)
+                ),
             )
-            for one, label in known.items()
+            for one, label in label_by_identity.items()
         )
     )
 
 
-def _value(verdict: Mapping[str, Any]) -> int:
+def _to_cell_value(verdict: Mapping[str, Any]) -> int:
     if verdict.get("passed"):
         return PASSED
     return RAISED if verdict.get("error") and not verdict.get("non_boolean") else NOT_PASSED

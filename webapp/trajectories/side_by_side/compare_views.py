@@ -10,20 +10,20 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import require_scope
 from webapp.errors import Refusal
 from webapp.htmx import wants_fragment
 from webapp.lists.bulk_acts import WHOLE_FILTER
 from webapp.query_params import LARGEST_ID, Params
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
-from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Trajectory, no_environment
+from webapp.trajectories.failure_reason import attach_reasons
+from webapp.trajectories.models import Trajectory, format_no_environment
 from webapp.trajectories.side_by_side import queries
 from webapp.trajectories.side_by_side.answers import compare_answers
 from webapp.trajectories.side_by_side.end_states import compare_end_states
-from webapp.trajectories.side_by_side.table import Comparison, compare
+from webapp.trajectories.side_by_side.table import Comparison, compare_attempts
 
 OFFERED = 50
 """So many of a task's newest attempts are offered besides those that are chosen."""
@@ -34,78 +34,82 @@ PART = "compare"
 PART_LINES, PART_CHECKS, PART_DIFFERING = 40, 24, 6
 
 
-@access("read")
+@require_scope("read")
 @require_safe
-def compared(request: HttpRequest) -> HttpResponse:
-    """Two to four attempts at one task; with fewer ids, or with `choose`, those that can be chosen.
+def show_comparison(request: HttpRequest) -> HttpResponse:
+    """Show two to four attempts at one task; with fewer ids, or with `choose`, the attempts that can be chosen.
 
-    For the bar below a list's selection it is counted how the chosen ones ended, as a fragment.
+    As the fragment of the bar below a list's selection: show the outcomes of the chosen attempts.
     """
     params = Params(request.GET)
     if wants_fragment(request, "bulk-told"):
         whole = params.flag(WHOLE_FILTER)
-        told = queries.filtered_attempts(request.GET) if whole else queries.chosen_attempts(params.picks("ids"))
-        return render(request, "trajectories/compare/told.html", {"told": told})
-    given = params.texts("ids", 400)
-    ids = queries.read_ids(given)
+        chosen_attempts = (
+            queries.summarize_filtered_attempts(request.GET)
+            if whole
+            else queries.summarize_chosen_attempts(params.picks("ids"))
+        )
+        return render(request, "trajectories/compare/told.html", {"told": chosen_attempts})
+    id_texts = params.texts("ids", 400)
+    ids = queries.read_ids(id_texts)
     if wants_fragment(request, PART):
-        return _part(request, ids)
-    if len(given) > 1 and not params.flag("choose"):
-        return redirect(f"{reverse('trajectories:compare')}?ids={_comma(ids)}")
+        return _render_part(request, ids)
+    if len(id_texts) > 1 and not params.flag("choose"):
+        return redirect(f"{reverse('trajectories:compare')}?ids={_join_ids(ids)}")
     if params.flag("choose") or len(ids) < queries.FEWEST:
-        return _choose(request, ids, params.id("task"), "")
+        return _render_choice(request, ids, params.id("task"), "")
     try:
         attempts = queries.require_attempts(ids)
     except Refusal as error:
-        return _choose(request, ids, None, str(error))
-    found = compare(attempts, params.number("start", high=LARGEST_ID) or 0)
+        return _render_choice(request, ids, None, str(error))
+    comparison = compare_attempts(attempts, params.number("start", high=LARGEST_ID) or 0)
     context = {
         "task": attempts[0].task,
-        "found": found,
-        "kind": _find_verifier_kind(found),
-        "attempts": found.attempts,
-        "ids": _comma(ids),
-        "equal": found.checks.equal[:MOST_EQUAL],
-        "ends": compare_end_states(found.attempts),
-        "answer_lines": compare_answers(found.attempts),
-        "copy_as": api_call(request, "GET", "api:compare_trajectories", query={"ids": _comma(ids)}),
+        "found": comparison,
+        "kind": _find_verifier_kind(comparison),
+        "attempts": comparison.attempts,
+        "ids": _join_ids(ids),
+        "equal": comparison.checks.equal[:MOST_EQUAL],
+        "ends": compare_end_states(comparison.attempts),
+        "answer_lines": compare_answers(comparison.attempts),
+        "copy_as": build_api_call(request, "GET", "api:compare_trajectories", query={"ids": _join_ids(ids)}),
     }
     return render(request, "trajectories/compare.html", context)
 
 
-def _part(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
-    """The comparison as a part of another page; one attempt is set beside one that ended the other way."""
+def _render_part(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
+    """Show the comparison as a part of another page; a single attempt is compared with one that ended the other way."""
     context: dict[str, Any] = {"focus": Params(request.GET).flag("focus")}
     try:
         first = Trajectory.objects.select_related("task").filter(pk__in=ids).first() if len(ids) == 1 else None
         if first is not None and first.task_id is not None:
-            ids = [first.pk, *(row.pk for row in _counterpart(first))]
+            ids = [first.pk, *(row.pk for row in _find_counterpart(first))]
         attempts = queries.require_attempts(ids)
     except Refusal as error:
         return render(request, "trajectories/compare_part.html", context | {"problem": str(error)})
-    found = compare(attempts)
+    comparison = compare_attempts(attempts)
     context |= {
-        "found": found,
-        "kind": _find_verifier_kind(found),
-        "attempts": found.attempts,
-        "ids": _comma(ids),
-        "lines": found.lines[:PART_LINES],
-        "signs": found.checks.lines[:PART_CHECKS],
-        "rows": found.checks.by_attempt(PART_CHECKS),
-        "differing": found.checks.differing[:PART_DIFFERING],
-        "fork": _fork(found),
+        "found": comparison,
+        "kind": _find_verifier_kind(comparison),
+        "attempts": comparison.attempts,
+        "ids": _join_ids(ids),
+        "lines": comparison.lines[:PART_LINES],
+        "signs": comparison.checks.lines[:PART_CHECKS],
+        "rows": comparison.checks.by_attempt(PART_CHECKS),
+        "differing": comparison.checks.differing[:PART_DIFFERING],
+        "fork": _find_fork_step(comparison),
     }
     return render(request, "trajectories/compare_part.html", context)
 
 
 def _find_verifier_kind(found: Comparison) -> str:
-    """Return what judges all of these attempts; `checks` if the task had several kinds of verifiers."""
-    kinds = {row.attempted.verifier_kind for row in found.attempts}
+    """Return the kind of verifier of all of these attempts; `checks` if the task had several kinds."""
+    kinds = {row.attempted_revision.verifier_kind for row in found.attempts}
     return kinds.pop() if len(kinds) == 1 else "checks"
 
 
-def _fork(found: Comparison) -> tuple[int, int] | None:
-    """(attempt, step) to fork at: where the last of those that did not solve the task left the others."""
+def _find_fork_step(found: Comparison) -> tuple[int, int] | None:
+    """Return (attempt, step) to fork at: the step at which the last of the unsolved attempts parted from the others."""
     if found.parting is None:
         return None
     left = [
@@ -116,16 +120,16 @@ def _fork(found: Comparison) -> tuple[int, int] | None:
     return left[-1] if left else None
 
 
-def _comma(ids: Sequence[int]) -> str:
+def _join_ids(ids: Sequence[int]) -> str:
     return ",".join(map(str, ids))
 
 
-def _choose(request: HttpRequest, ids: Sequence[int], task_pk: int | None, problem: str) -> HttpResponse:
-    """What can be compared with what is chosen; a problem says why that could not be compared."""
-    known = {row.pk: row for row in trajectory_list.lines(Trajectory.objects.filter(pk__in=ids))}
-    chosen = [known[pk] for pk in ids if pk in known]
+def _render_choice(request: HttpRequest, ids: Sequence[int], task_pk: int | None, problem: str) -> HttpResponse:
+    """Show the attempts that can be compared with the chosen ones, and the problem that prevents a comparison."""
+    rows_by_pk = {row.pk: row for row in trajectory_list.select_list_columns(Trajectory.objects.filter(pk__in=ids))}
+    chosen = [rows_by_pk[pk] for pk in ids if pk in rows_by_pk]
     if not problem and (foreign := [row.pk for row in chosen if row.task is None]):
-        problem = no_environment(foreign[0])
+        problem = format_no_environment(foreign[0])
     chosen = [row for row in chosen if row.task is not None]
     tasks = list(dict.fromkeys(row.attempted_task for row in chosen))
     if task_pk is not None and not tasks:
@@ -133,18 +137,21 @@ def _choose(request: HttpRequest, ids: Sequence[int], task_pk: int | None, probl
     context: dict[str, Any] = {"problem": problem, "tasks": tasks}
     if len(tasks) == 1:
         if len(chosen) == 1:
-            chosen += _counterpart(chosen[0])
+            chosen += _find_counterpart(chosen[0])
         picked = {row.pk for row in chosen}
-        others = trajectory_list.lines(queries.attempts_at(tasks[0].pk).exclude(pk__in=picked))[: OFFERED + 1]
+        others = trajectory_list.select_list_columns(queries.list_task_attempts(tasks[0].pk).exclude(pk__in=picked))[
+            : OFFERED + 1
+        ]
         rows = [*chosen, *others[:OFFERED]]
-        tell_reasons(rows)
+        attach_reasons(rows)
         shows = {column.name for column in trajectory_list.TRAJECTORIES.columns} - {"task", "environment", "recorded"}
         context |= {"task": tasks[0], "rows": rows, "picked": picked, "shows": shows, "more": len(others) > OFFERED}
     return render(request, "trajectories/compare_choice.html", context)
 
 
-def _counterpart(row: Trajectory) -> list[Trajectory]:
-    """The newest attempt at the same task that ended the other way: solved beside one that is not, or the reverse."""
-    others = queries.attempts_at(row.attempted_task.pk).filter(live=False).exclude(pk=row.pk)
+def _find_counterpart(row: Trajectory) -> list[Trajectory]:
+    """Return the newest attempt at the same task that ended the other way: a solved one for an unsolved one, or the
+    reverse."""
+    others = queries.list_task_attempts(row.attempted_task.pk).filter(live=False).exclude(pk=row.pk)
     others = others.exclude(outcome="solved") if row.outcome == "solved" else others.filter(outcome="solved")
-    return list(trajectory_list.lines(others)[:1])
+    return list(trajectory_list.select_list_columns(others)[:1])

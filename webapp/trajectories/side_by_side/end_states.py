@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any
 
 from synthesis.errors import InputError, StateError
-from synthesis.runtime.encoding import canonical_json, plain_text
+from synthesis.runtime.encoding import format_decoded, to_canonical_json
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.side_by_side.call_texts import short
-from webapp.trajectories.states import state_at
+from webapp.trajectories.side_by_side.call_texts import shorten_text
+from webapp.trajectories.states import load_state_at
 
 MOST_PLACES = 60
 VALUE_CHARS = 160
@@ -30,7 +30,7 @@ class EndPlace:
 
 @dataclass(frozen=True)
 class EndStates:
-    """`unknown` are attempts that keep no state after their last step: nothing is compared then."""
+    """The end states. `unknown` are attempts without a stored state after their last step: nothing is compared then."""
 
     places: tuple[EndPlace, ...] = ()
     more: bool = False
@@ -41,18 +41,18 @@ def compare_end_states(attempts: Sequence[Trajectory]) -> EndStates:
     states, unknown = [], []
     for attempt in attempts:
         try:
-            states.append(state_at(attempt, attempt.step_count - 1))
+            states.append(load_state_at(attempt, attempt.step_count - 1))
         except InputError:
             unknown.append(attempt.pk)
     if unknown:
         return EndStates(unknown=tuple(unknown))
-    found = list(islice(_find_differences(states, ()), MOST_PLACES + 1))
-    places = tuple(EndPlace(path, tuple(map(_describe_value, values))) for path, values in found[:MOST_PLACES])
-    return EndStates(places, len(found) > MOST_PLACES)
+    differences = list(islice(_find_differences(states, ()), MOST_PLACES + 1))
+    places = tuple(EndPlace(path, tuple(map(_describe_value, values))) for path, values in differences[:MOST_PLACES])
+    return EndStates(places, len(differences) > MOST_PLACES)
 
 
 def _find_differences(values: Sequence[Any], path: Path) -> Iterator[tuple[Path, Sequence[Any]]]:
-    """The innermost places at which the values differ; lists of other lengths differ as a whole."""
+    """Yield the innermost places at which the values differ; lists of different lengths differ as a whole."""
     if all(value == values[0] for value in values):
         return
     if all(isinstance(value, dict) for value in values):
@@ -69,6 +69,6 @@ def _describe_value(value: Any) -> str | None:
     if value is ABSENT:
         return None
     try:
-        return short(plain_text(value), VALUE_CHARS)
-    except StateError:  # a part of an encoding is no encoding of its own
-        return short(canonical_json(value), VALUE_CHARS)
+        return shorten_text(format_decoded(value), VALUE_CHARS)
+    except StateError:  # a part of an encoding may not be a valid encoding itself
+        return shorten_text(to_canonical_json(value), VALUE_CHARS)

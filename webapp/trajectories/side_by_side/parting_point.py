@@ -1,4 +1,4 @@
-"""The parting of aligned attempts: the first call or state that is not the same in all, and a sentence that says so."""
+"""The parting of aligned attempts: the first call or state that differs between them, and a sentence about it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Tell = Callable[[int, ComparedStep], str]
 
 @dataclass(frozen=True)
 class Parting:
-    """Where attempts part. `steps` are those of the row, else the next of the attempt; None where it ends."""
+    """The point at which attempts part. `steps` are those of the row, else the next of the attempt; None if it ends."""
 
     row: int
     likeness: Likeness
@@ -22,92 +22,94 @@ class Parting:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A piece of the sentence; `step` is of the attempt at `place` where the phrase quotes one."""
+    """A piece of the sentence; if it quotes a step, `step` is that of the attempt at `place`."""
 
     text: str
     place: int | None = None
     step: int | None = None
 
 
-def parting(rows: Sequence[AlignedRow]) -> Parting | None:
-    """The first row with a call that another attempt does not make, makes otherwise, or to which something else came.
+def find_parting(rows: Sequence[AlignedRow]) -> Parting | None:
+    """Return the first row with a call that another attempt does not make, or makes with other arguments or another
+    outcome.
 
-    What is only said in other words, or said by one of them alone, does not part them.
+    Differences in messages alone do not part the attempts.
     """
     for number, row in enumerate(rows):
         if row.calls and row.likeness != Likeness.SAME:
-            steps = (step or _next(rows, number, place) for place, step in enumerate(row.steps))
+            steps = (step or _find_next_step(rows, number, place) for place, step in enumerate(row.steps))
             return Parting(number, row.likeness, tuple(steps))
     return None
 
 
-def _next(rows: Sequence[AlignedRow], number: int, place: int) -> ComparedStep | None:
+def _find_next_step(rows: Sequence[AlignedRow], number: int, place: int) -> ComparedStep | None:
     return next((step for row in rows[number:] if (step := row.steps[place]) is not None), None)
 
 
-def first_words(rows: Sequence[AlignedRow]) -> ComparedStep | None:
-    """The first step that is said otherwise, or not by all."""
+def find_first_difference(rows: Sequence[AlignedRow]) -> ComparedStep | None:
+    """Return the first step with a message that differs, or that not all attempts have."""
     return next((row.there[0] for row in rows if row.likeness != Likeness.SAME), None)
 
 
-def told(rows: Sequence[AlignedRow], names: Sequence[int], said: Tell, gave: Tell) -> list[Phrase]:
-    """The sentence: "They part at step 4: attempt 15 calls … where attempt 12 calls …."; `names` are their numbers."""
-    found = parting(rows)
-    if found is None:
-        return [Phrase(_undivided(rows))]
-    groups = list(_groups(found, rows[found.row]))
-    phrases = [Phrase(f"They part at {_where(found, names)}: ")]
-    if found.likeness in (Likeness.RESULT, Likeness.STATE):
-        shared = rows[found.row].there[0]
+def build_sentence(rows: Sequence[AlignedRow], names: Sequence[int], said: Tell, gave: Tell) -> list[Phrase]:
+    """Return the sentence: "They part at step 4: attempt 15 calls … where attempt 12 calls …."; `names` are their
+    numbers."""
+    parting_found = find_parting(rows)
+    if parting_found is None:
+        return [Phrase(_describe_equal(rows))]
+    groups = list(_group_attempts(parting_found, rows[parting_found.row]))
+    phrases = [Phrase(f"They part at {_format_place(parting_found, names)}: ")]
+    if parting_found.likeness in (Likeness.RESULT, Likeness.STATE):
+        shared = rows[parting_found.row].there[0]
         phrases += [Phrase("all call "), Phrase(said(0, shared), 0, shared.index)]
-    if found.likeness == Likeness.STATE:
+    if parting_found.likeness == Likeness.STATE:
         return [*phrases, Phrase(" with the same result, and the state changes otherwise.")]
     for number, (places, step) in enumerate(groups):
-        phrases.append(Phrase(_joint(found.likeness, number) + _named(places, names)))
-        phrases += _act(places, step, found.likeness, said, gave)
+        phrases.append(Phrase(_get_joint(parting_found.likeness, number) + _format_attempt_names(places, names)))
+        phrases += _describe_act(places, step, parting_found.likeness, said, gave)
     return [*phrases, Phrase(".")]
 
 
-def _undivided(rows: Sequence[AlignedRow]) -> str:
-    words = first_words(rows)
+def _describe_equal(rows: Sequence[AlignedRow]) -> str:
+    words = find_first_difference(rows)
     if words is None:
         return "They do the same at every step."
     return f"Their calls, results and states are the same; only words differ, first at step {words.index}."
 
 
-def _where(found: Parting, names: Sequence[int]) -> str:
+def _format_place(found: Parting, names: Sequence[int]) -> str:
     there = [(names[place], step.index) for place, step in enumerate(found.steps) if step]
     if len({index for _, index in there}) == 1:
         return f"step {there[0][1]}"
     return ", ".join(f"step {index} of attempt {name}" for name, index in there)
 
 
-def _groups(found: Parting, row: AlignedRow) -> Iterator[tuple[list[int], ComparedStep | None]]:
-    """The attempts that do the same there; where some make a call that others do not, those first."""
+def _group_attempts(found: Parting, row: AlignedRow) -> Iterator[tuple[list[int], ComparedStep | None]]:
+    """Yield the attempts that do the same there; if only some make a call, those first."""
     groups: dict[object, list[int]] = {}
     absent = [step is None for step in row.steps]
     for place in sorted(range(len(found.steps)), key=lambda place: absent[place]):
         step = found.steps[place]
-        came = step.result if step and found.likeness == Likeness.RESULT else ""
-        groups.setdefault((step.exact, came) if step else None, []).append(place)
+        outcome = step.result if step and found.likeness == Likeness.RESULT else ""
+        groups.setdefault((step.exact, outcome) if step else None, []).append(place)
     for places in groups.values():
         yield places, found.steps[places[0]]
 
 
-def _joint(likeness: Likeness, number: int) -> str:
+def _get_joint(likeness: Likeness, number: int) -> str:
     if not number:
         return ", and " if likeness == Likeness.RESULT else ""
     return ", " if number > 1 or likeness == Likeness.RESULT else " where "
 
 
-def _named(places: Sequence[int], names: Sequence[int]) -> str:
+def _format_attempt_names(places: Sequence[int], names: Sequence[int]) -> str:
     numbers = [str(names[place]) for place in places]
     if len(numbers) == 1:
         return f"attempt {numbers[0]} "
     return f"attempts {', '.join(numbers[:-1])} and {numbers[-1]} "
 
 
-def _act(
+def _describe_act(
     places: Sequence[int], step: ComparedStep | None, likeness: Likeness, said: Tell, gave: Tell
 ) -> Iterator[Phrase]:
     many = len(places) > 1

@@ -24,11 +24,11 @@ class ComparisonQuery(Schema):
 
 
 class ComparedStepOut(Schema):
-    """A step of one attempt: its call or what was said, shortened; of a run of equal steps `step` to `last`.
+    """A step of one attempt: its call or its message, shortened; for a run of equal steps `step` to `last`.
 
-    `differs` are the parts of the call that another attempt has otherwise. `result` is told where results differ or
-    the call failed. `rises` and `falls` are the numbers of the checks that come to hold, and cease to. Control
-    characters and lone surrogates are escaped in every text.
+    `differs` are the parts of the call that differ in another attempt. `result` is given if results differ or the call
+    failed. `rises` and `falls` are the numbers of the checks that begin, and cease, to hold. Control characters and
+    lone surrogates are escaped in every text.
     """
 
     trajectory_id: Annotated[int, Field(validation_alias="trajectory")]
@@ -58,7 +58,7 @@ class ComparedStepOut(Schema):
 
 
 class AlignedLineOut(Schema):
-    """Steps that stand for the same, one an attempt in the order of the ids, null where an attempt has no such step.
+    """Corresponding steps, one for each attempt in the order of the ids, null if an attempt has no such step.
 
     `count` equal lines are folded into one that is the `same`. `parting`: the attempts part here.
     """
@@ -70,7 +70,7 @@ class AlignedLineOut(Schema):
 
 
 class ComparedVerdictOut(Schema):
-    """What a check says of one attempt; `since` is the step at which it came to say so, null where that is unknown."""
+    """The verdict of a check on one attempt; `since` is the step since which it holds, null if that is unknown."""
 
     trajectory_id: Annotated[int, Field(validation_alias="trajectory")]
     says: Literal["holds", "does not hold", "raised an error", "not judged"]
@@ -82,7 +82,7 @@ class ComparedVerdictOut(Schema):
 
 
 class ComparedCheckOut(Schema):
-    """One check and what it says of every attempt."""
+    """One check and its verdict on every attempt."""
 
     number: int
     mark: str

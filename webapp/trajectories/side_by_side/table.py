@@ -13,10 +13,16 @@ from webapp.trajectories.matrix import is_fresh
 from webapp.trajectories.models import StepKind, Trajectory
 from webapp.trajectories.replay.matrix_grid import Flip
 from webapp.trajectories.side_by_side import queries
-from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, aligned, stretches
-from webapp.trajectories.side_by_side.call_texts import CallPiece, call_pieces, call_text, said_arguments, short
-from webapp.trajectories.side_by_side.check_grid import CheckGrid, check_flips, check_grid, labels_of
-from webapp.trajectories.side_by_side.parting_point import Parting, parting, told
+from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, align_steps, group_stretches
+from webapp.trajectories.side_by_side.call_texts import (
+    CallPiece,
+    build_call_pieces,
+    format_call,
+    parse_stored_arguments,
+    shorten_text,
+)
+from webapp.trajectories.side_by_side.check_grid import CheckGrid, build_check_grid, list_check_flips, load_labels
+from webapp.trajectories.side_by_side.parting_point import Parting, build_sentence, find_parting
 
 MOST_LINES = 300
 """So many lines of the table are shown at once."""
@@ -35,7 +41,7 @@ LIKENESS = {
 
 @dataclass(frozen=True)
 class StepCell:
-    """A step of one attempt as a line shows it; of a folded line the steps `step` to `last`."""
+    """A step of one attempt as a line shows it; for a folded line the steps `step` to `last`."""
 
     trajectory: int
     step: int
@@ -51,7 +57,7 @@ class StepCell:
 
     @property
     def url(self) -> str:
-        return step_url(self.trajectory, self.step)
+        return build_step_url(self.trajectory, self.step)
 
     @property
     def text(self) -> str:
@@ -59,13 +65,13 @@ class StepCell:
 
     @property
     def speaker(self) -> str:
-        """Who says it; empty of a call."""
+        """The speaker of a message; empty for a call."""
         return {StepKind.USER: "user", StepKind.MESSAGE: "agent"}.get(self.kind, "")  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True)
 class TableLine:
-    """One line: a step of each attempt, or a run of steps that are the same in all (`count` of them, folded)."""
+    """One line: a step of each attempt, or a run of steps that are equal in all (`count` of them, folded)."""
 
     likeness: Likeness
     cells: tuple[StepCell | None, ...]
@@ -93,7 +99,7 @@ class TableLine:
 
 @dataclass(frozen=True)
 class SentencePart:
-    """A piece of the sentence that says where they part; `url` leads into a replay, or is empty."""
+    """A piece of the sentence about the parting; `url` is an address of a replay, or empty."""
 
     text: str
     url: str = ""
@@ -119,7 +125,7 @@ class Comparison:
 
     @property
     def earlier(self) -> int:
-        """Where the page of lines before this one begins."""
+        """The first line of the previous page of lines."""
         return max(0, self.start - MOST_LINES)
 
     @property
@@ -129,11 +135,11 @@ class Comparison:
     @property
     def revisions(self) -> list[int]:
         """The numbers of the revisions that were attempted."""
-        return sorted({row.attempted.number for row in self.attempts})
+        return sorted({row.attempted_revision.number for row in self.attempts})
 
     @property
     def unfollowed(self) -> list[int]:
-        """Attempts without ▲ and ▼: their checks were not asked after each step, or were others then."""
+        """Attempts without ▲ and ▼: their checks were not evaluated after each step, or were other checks then."""
         return [row.pk for row in self.attempts if not is_fresh(row)]
 
     @property
@@ -141,69 +147,73 @@ class Comparison:
         return len({row.answer for row in self.attempts}) > 1
 
 
-def step_url(pk: int, step: int) -> str:
+def build_step_url(pk: int, step: int) -> str:
     return f"{reverse('trajectories:detail', args=[pk])}?step={step}"
 
 
-def compare(attempts: Sequence[Trajectory], start: int = 0) -> Comparison:
-    """Align the attempts and set their checks beside each other. `start` is the first line that is shown."""
-    steps = [queries.steps_of(row) for row in attempts]
-    rows = aligned([one.compared for one in steps])
-    found = parting(rows)
-    scores = queries.newest_scores(attempts)
-    labels = labels_of({row.attempted.pk for row in attempts} | {score.revision_id for score in scores.values()})
-    turned = [check_flips(row, labels) for row in attempts]
-    folded = list(stretches(rows))
+def compare_attempts(attempts: Sequence[Trajectory], start: int = 0) -> Comparison:
+    """Align the attempts and compare their checks. `start` is the first line that is shown."""
+    steps = [queries.load_steps(row) for row in attempts]
+    rows = align_steps([one.compared for one in steps])
+    parting_found = find_parting(rows)
+    scores = queries.load_newest_scores(attempts)
+    labels = load_labels(
+        {row.attempted_revision.pk for row in attempts} | {score.revision_id for score in scores.values()}
+    )
+    turned = [list_check_flips(row, labels) for row in attempts]
+    folded = list(group_stretches(rows))
     start = min(start, max(0, len(folded) - 1)) // MOST_LINES * MOST_LINES
     page = folded[start : start + MOST_LINES]
-    results = queries.results_of(_results_wanted(attempts, steps, page, found))
+    results = queries.load_results(_list_needed_results(attempts, steps, page, parting_found))
     writer = _CellWriter(attempts, steps, turned, results)
     firsts = list(accumulate(map(len, folded), initial=0))
-    parted = bisect_right(firsts, found.row) - 1 if found is not None else 0
+    parting_line = bisect_right(firsts, parting_found.row) - 1 if parting_found is not None else 0
     lines, number = [], firsts[start]
     for run in page:
-        lines.append(writer.line(run, found is not None and number == found.row))
+        lines.append(writer.line(run, parting_found is not None and number == parting_found.row))
         number += len(run)
     names = [row.pk for row in attempts]
-    phrases = told(rows, names, writer.said, lambda place, step: short(writer.result(place, step), 60) or "nothing")
+    phrases = build_sentence(
+        rows, names, writer.said, lambda place, step: shorten_text(writer.result(place, step), 60) or "nothing"
+    )
     return Comparison(
         attempts=tuple(attempts),
         sentence=tuple(
-            SentencePart(one.text, "" if one.place is None else step_url(names[one.place], one.step or 0))
+            SentencePart(one.text, "" if one.place is None else build_step_url(names[one.place], one.step or 0))
             for one in phrases
         ),
         lines=tuple(lines),
         start=start,
-        parted=parted // MOST_LINES * MOST_LINES,
+        parted=parting_line // MOST_LINES * MOST_LINES,
         hidden=len(folded) - start - len(page),
         uncompared=sum(max(0, row.step_count - queries.MOST_STEPS) for row in attempts),
-        checks=check_grid(attempts, scores, labels, turned),
-        parting=found,
+        checks=build_check_grid(attempts, scores, labels, turned),
+        parting=parting_found,
     )
 
 
-def _results_wanted(
+def _list_needed_results(
     attempts: Sequence[Trajectory],
     steps: Sequence[queries.AttemptSteps],
     shown: Sequence[Sequence[AlignedRow]],
     found: Parting | None,
 ) -> dict[int, list[int]]:
-    """Of each attempt the steps whose result a line or the sentence says."""
-    wanted: dict[int, list[int]] = {row.pk: [] for row in attempts}
+    """Return for each attempt the steps whose result a line or the sentence shows."""
+    indexes_by_attempt: dict[int, list[int]] = {row.pk: [] for row in attempts}
     for [row, *_] in shown:
         for place, step in enumerate(row.steps):
             if step and step.tool and row.likeness != Likeness.SAME:
                 failed = steps[place].brief[step.index].failed
                 if failed or row.likeness == Likeness.RESULT:
-                    wanted[attempts[place].pk].append(step.index)
+                    indexes_by_attempt[attempts[place].pk].append(step.index)
     for place, step in enumerate(found.steps if found and found.likeness == Likeness.RESULT else ()):
         if step:
-            wanted[attempts[place].pk].append(step.index)
-    return {pk: indexes for pk, indexes in wanted.items() if indexes}
+            indexes_by_attempt[attempts[place].pk].append(step.index)
+    return {pk: indexes for pk, indexes in indexes_by_attempt.items() if indexes}
 
 
 class _CellWriter:
-    """Writes the cells of lines out of what was read of the attempts."""
+    """Writer of the cells of lines, from the data of the attempts."""
 
     def __init__(
         self,
@@ -224,11 +234,11 @@ class _CellWriter:
         return self._results.get((self._attempts[place].pk, step.index), "")
 
     def said(self, place: int, step: ComparedStep) -> str:
-        """A call, or what was said in quotation marks."""
+        """Return a call, or a message in quotation marks."""
         brief = self._steps[place].brief[step.index]
         if brief.tool:
-            return call_text(brief.tool, said_arguments(brief.arguments))
-        return f"“{short(brief.content, SAID // 2)}”"
+            return format_call(brief.tool, parse_stored_arguments(brief.arguments))
+        return f"“{shorten_text(brief.content, SAID // 2)}”"
 
     def line(self, run: Sequence[AlignedRow], first: bool) -> TableLine:
         row, likeness = run[0], run[0].likeness
@@ -240,8 +250,8 @@ class _CellWriter:
             ]
             named = [self.cell(0, one.steps[0], one) for one in run[:MOST_NAMED] if one.steps[0] is not None]
             return TableLine(likeness, tuple(cells), len(run), tuple(named))
-        shown = [self.cell(place, step, row) if step else None for place, step in enumerate(row.steps)]
-        return TableLine(likeness, tuple(shown), first=first)
+        cells_shown = [self.cell(place, step, row) if step else None for place, step in enumerate(row.steps)]
+        return TableLine(likeness, tuple(cells_shown), first=first)
 
     def cell(self, place: int, step: ComparedStep, row: AlignedRow, last: ComparedStep | None = None) -> StepCell:
         brief = self._steps[place].brief[step.index]
@@ -254,7 +264,7 @@ class _CellWriter:
             kind=brief.kind,
             pieces=tuple(self._pieces(place, step, row)),
             error=brief.failed,
-            result=short(self.result(place, step), SAID) if told_result else "",
+            result=shorten_text(self.result(place, step), SAID) if told_result else "",
             changes=brief.changes,
             rises=tuple(flip.label.number for flip in turns if flip.rises),
             falls=tuple(flip.label.number for flip in turns if flip.falls),
@@ -264,10 +274,10 @@ class _CellWriter:
     def _pieces(self, place: int, step: ComparedStep, row: AlignedRow) -> list[CallPiece]:
         brief = self._steps[place].brief[step.index]
         if not brief.tool:
-            return [CallPiece(short(brief.content, SAID))]
+            return [CallPiece(shorten_text(brief.content, SAID))]
         others = [
-            said_arguments(self._steps[other].brief[one.index].arguments)
+            parse_stored_arguments(self._steps[other].brief[one.index].arguments)
             for other, one in enumerate(row.steps)
             if one is not None and other != place and row.likeness != Likeness.SAME
         ]
-        return call_pieces(brief.tool, said_arguments(brief.arguments), others)
+        return build_call_pieces(brief.tool, parse_stored_arguments(brief.arguments), others)

@@ -33,15 +33,15 @@ _INVISIBLE = re.compile(f"[{INVISIBLE}]")
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, in order, in the form in which they are stored and searched."""
+    """Return the words of a text, in order, in the form in which they are stored and searched."""
     if text.isascii():
         return [word[:MOST_CHARS] for word in _ASCII_WORD.findall(text.lower())]
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold())
     return [word[:MOST_CHARS] for word in _WORD.findall(plain)]
 
 
-def word_runs(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each run of characters in a text that makes a word, or several by normalisation."""
+def find_word_runs(text: str) -> Iterator[tuple[int, int]]:
+    """Return start and end of each run of characters in a text that makes a word, or several by normalisation."""
     return (match.span() for match in _RUN.finditer(text))
 
 
@@ -52,7 +52,7 @@ _cached_words = lru_cache(maxsize=4_096)(split_words)
 class WordQuery:
     """Words that a trajectory must have, all of them. `prefix` is the beginning of one more word, or empty.
 
-    Beginnings cost more than words, because the database collects what each word of that beginning stands in.
+    Beginnings cost more than words, because the database collects the trajectories of each word with that beginning.
     """
 
     words: tuple[str, ...] = ()
@@ -73,36 +73,36 @@ class WordQuery:
         return WordQuery((*self.words, self.prefix)) if self.prefix else self
 
     def marks(self, run: str) -> set[str]:
-        """Which words of the query a run of characters makes; the prefix stands for itself."""
-        made = _cached_words(run)
-        found = {word for word in made if word in self.words}
-        if self.prefix and any(word.startswith(self.prefix) for word in made):
-            found.add(self.prefix)
-        return found
+        """Return the words of the query that a run of characters matches; the prefix is returned as itself."""
+        run_words = _cached_words(run)
+        marked_words = {word for word in run_words if word in self.words}
+        if self.prefix and any(word.startswith(self.prefix) for word in run_words):
+            marked_words.add(self.prefix)
+        return marked_words
 
 
-def read_words(text: str) -> WordQuery:
-    """The query that a user typed; empty if the text has no letter and no digit."""
+def parse_query_words(text: str) -> WordQuery:
+    """Return the query that a user typed; empty if the text has no letter and no digit."""
     words = list(dict.fromkeys(split_words(text)[:MOST_WORDS]))
     if not words or len(words[-1]) < PREFIX_FROM:
         return WordQuery(tuple(words))
     return WordQuery(tuple(words[:-1]), words[-1])
 
 
-def value_text(value: Any) -> str:
-    """The keys, texts and numbers of a JSON value as one text, in order, without the escapes of JSON."""
+def format_value_text(value: Any) -> str:
+    """Return the keys, texts and numbers of a JSON value as one text, in order, without the escapes of JSON."""
     if isinstance(value, str):
         return value
     pieces: list[str] = []
     left: list[Any] = [value]
     while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            for number, (key, item) in reversed(list(enumerate(one.items()))):
+        item_value = left.pop()
+        if isinstance(item_value, dict):
+            for number, (key, item) in reversed(list(enumerate(item_value.items()))):
                 left += [item, ": ", key, *([", "] if number else [])]
-        elif isinstance(one, list):
-            for number, item in reversed(list(enumerate(one))):
+        elif isinstance(item_value, list):
+            for number, item in reversed(list(enumerate(item_value))):
                 left += [item, *([", "] if number else [])]
-        elif one is not None:
-            pieces.append(one if isinstance(one, str) else str(one))
+        elif item_value is not None:
+            pieces.append(item_value if isinstance(item_value, str) else str(item_value))
     return "".join(pieces)

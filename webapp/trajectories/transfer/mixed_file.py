@@ -1,4 +1,5 @@
-"""A file of runs with what they rest on: environments and tasks are stored first, as far as they are not here."""
+"""A file of runs with the environments and tasks that they depend on: those are stored first, if they do not exist
+yet."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.formats.envscaler import kind_of
+from synthesis.formats.envscaler import get_entry_kind
 from synthesis.formats.files import Entry
 from synthesis.formats.records import Failure
 from synthesis.runtime import Sandbox
@@ -15,7 +16,7 @@ from webapp.scenarios.importer import Import, Progress, import_records
 
 @dataclass
 class MixedFile:
-    """The records of a file by what they are."""
+    """The records of a file by their kind."""
 
     environments: list[Entry] = field(default_factory=list)
     scenarios: list[Entry] = field(default_factory=list)
@@ -24,32 +25,35 @@ class MixedFile:
 
 
 def sort_records(entries: Sequence[Entry]) -> MixedFile:
-    """Sort a file's records. One of environments and tasks alone is left to the reader of runs, which says where such
-    a file goes."""
-    found = MixedFile()
+    """Sort a file's records. A file of only environments and tasks is left to the reader of runs, whose error names the
+    right import."""
+    sorted_file = MixedFile()
     for entry in entries:
         is_foreign = isinstance(entry.value, dict) and str(entry.value.get("schema_version", "")).upper()[:4] == "ATIF"
-        kind = 3 if is_foreign else kind_of(entry, 2)
-        (found.environments, found.scenarios, found.runs, found.foreign)[kind].append(entry)
-    if not found.runs and not found.foreign:
+        kind = 3 if is_foreign else get_entry_kind(entry, 2)
+        (sorted_file.environments, sorted_file.scenarios, sorted_file.runs, sorted_file.foreign)[kind].append(entry)
+    if not sorted_file.runs and not sorted_file.foreign:
         return MixedFile(runs=list(entries))
-    return found
+    return sorted_file
 
 
-def bring_along(
+def import_prerequisites(
     sandbox: Sandbox, file: MixedFile, source: str, progress: Progress
 ) -> tuple[dict[str, dict[str, int]], list[Failure], dict[str, int]]:
-    """Store what runs rest on. (counts by kind, failures, primary keys of revisions by the hash that the file says).
+    """Store the prerequisites of runs. Return (counts by kind, failures, primary keys of revisions by their hash in the
+    file).
 
-    What is here already stays as it is, its current version and revision too. Raises `SandboxUnavailable`.
+    Existing rows stay as they are, including their current version and revision. Raises `SandboxUnavailable`.
     """
     run = Import(sandbox, source, keeps_known=True)
     import_records(run, file.environments, file.scenarios, progress)
-    told: dict[str, Any] = run.report()
-    failures = {(item["place"], item["reason"]) for kind in ("environments", "tasks") for item in told[kind]["failed"]}
+    report: dict[str, Any] = run.report()
+    failures = {
+        (item["place"], item["reason"]) for kind in ("environments", "tasks") for item in report[kind]["failed"]
+    }
     counts = {
-        kind: {name: told[kind][name] for name in ("created", "unchanged", "updated")}
+        kind: {name: report[kind][name] for name in ("created", "unchanged", "updated")}
         for kind in ("environments", "tasks")
-        if any(told[kind][name] for name in ("created", "unchanged", "updated"))
+        if any(report[kind][name] for name in ("created", "unchanged", "updated"))
     }
     return counts, [Failure(place=place, reason=reason) for place, reason in sorted(failures)], run.revisions

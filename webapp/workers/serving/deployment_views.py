@@ -12,79 +12,81 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
-from webapp.endpoints.served_models import served_endpoint
+from webapp.accounts.access import require_scope
+from webapp.endpoints.served_models import find_served_endpoint
 from webapp.errors import NotFound
 from webapp.htmx import wants_fragment
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import build_api_call
 from webapp.runs.models import TrainingJob
 from webapp.workers.models import Deployment
 from webapp.workers.registration import live_workers
 from webapp.workers.serving import deployments
 from webapp.workers.serving.forms import ServeForm
-from webapp.workers.serving.wakeups import can_start_one
+from webapp.workers.serving.wakeups import can_start_worker
 
 SHOWN = 20
 
 
-@access("read")
+@require_scope("read")
 @require_safe
 @never_cache
-def of_job(request: HttpRequest, job: str) -> HttpResponse:
-    """Which checkpoints of a job are served, or were: a part of its page, and a page of its own."""
-    return _shown(request, get_object_or_404(TrainingJob, public_id=job))
+def list_job_deployments(request: HttpRequest, job: str) -> HttpResponse:
+    """Show which checkpoints of a job are served, or were: a part of its page, and a page of its own."""
+    return _render_deployments(request, get_object_or_404(TrainingJob, public_id=job))
 
 
-def _shown(request: HttpRequest, job: TrainingJob, form: ServeForm | None = None) -> HttpResponse:
-    """The page; with a `form` that was sent and is wrong."""
-    rows = list(deployments.of_job(job)[:SHOWN])
+def _render_deployments(request: HttpRequest, job: TrainingJob, form: ServeForm | None = None) -> HttpResponse:
+    """Render the page; with an invalid `form`, its errors."""
+    rows = list(deployments.list_job_deployments(job)[:SHOWN])
     offered = form or ServeForm(job)
     servers = list(live_workers().filter(serves__gt=0).only("name", "serves", "software")[:SHOWN])
-    endpoint = served_endpoint()
+    endpoint = find_served_endpoint()
     context: dict[str, Any] = {
         "job": job,
         "rows": rows,
         "any_open": any(row.is_open for row in rows),
         "form": offered,
         "servers": servers,
-        "startable": can_start_one(),
+        "startable": can_start_worker(),
         "endpoint": endpoint.name if endpoint is not None else "",
-        "copy_as": api_call(request, "POST", "api:start_deployment", args=(job.public_id,), body=_example(offered)),
+        "copy_as": build_api_call(
+            request, "POST", "api:start_deployment", args=(job.public_id,), body=_build_example(offered)
+        ),
     }
     template = "workers/serving/part.html" if wants_fragment(request) else "workers/serving/page.html"
     return render(request, template, context, status=200 if form is None else 422)
 
 
-def _example(form: ServeForm) -> dict[str, Any]:
+def _build_example(form: ServeForm) -> dict[str, Any]:
     return {"step": form.choices[0].step if form.choices else None, "at_once": 32}
 
 
-@access("train")
+@require_scope("train")
 @require_POST
-def start(request: HttpRequest, job: str) -> HttpResponse:
+def start_deployment(request: HttpRequest, job: str) -> HttpResponse:
     row = get_object_or_404(TrainingJob, public_id=job)
     form = ServeForm(row, request.POST)
     if not form.is_valid():
-        return _shown(request, row, form)
+        return _render_deployments(request, row, form)
     try:
-        made = deployments.start(request.user, form.cleaned_data["model"], form.wish())
+        deployment = deployments.start_deployment(request.user, form.cleaned_data["model"], form.wish())
     except InputError as error:
         form.add_error(None, str(error))
-        return _shown(request, row, form)
-    messages.success(request, f"{made.model} starts at the next worker that serves.")
-    return redirect(_back(row))
+        return _render_deployments(request, row, form)
+    messages.success(request, f"{deployment.model} starts at the next worker that serves.")
+    return redirect(_get_checkpoints_url(row))
 
 
-@access("train")
+@require_scope("train")
 @require_POST
-def stop(request: HttpRequest, deployment: str) -> HttpResponse:
+def stop_deployment(request: HttpRequest, deployment: str) -> HttpResponse:
     try:
-        row: Deployment = deployments.stop(request.user, deployment)
+        row: Deployment = deployments.stop_deployment(request.user, deployment)
     except NotFound as error:
         raise Http404(str(error)) from error
     messages.success(request, f"{row.model} is served no more.")
-    return redirect(_back(row.job))
+    return redirect(_get_checkpoints_url(row.job))
 
 
-def _back(job: TrainingJob) -> str:
+def _get_checkpoints_url(job: TrainingJob) -> str:
     return f"{reverse('runs:job', args=[job.public_id])}?tab=checkpoints"

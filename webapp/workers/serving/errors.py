@@ -1,4 +1,4 @@
-"""Refusals of served models, told apart by code."""
+"""Refusals of served models, distinguished by code."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ RETRY_AFTER_S = 10.0
 
 
 class ModelAway(UpstreamError):
-    """The model is starting, or whoever served it was lost while a request was under way: worth another try."""
+    """Refusal because the model is starting, or its worker was lost during the request: worth another try."""
 
     def __init__(self, message: str) -> None:
         super().__init__("away", message, retry_after=RETRY_AFTER_S)
 
 
 class NotServed(NotFound):
-    """A model that no deployment serves."""
+    """Model that no deployment serves."""
 
     code = "model_not_served"
     meaning: ClassVar[str] = "No worker serves this model: start it on the page of its training job."

@@ -1,4 +1,4 @@
-"""Form of a deployment: which checkpoint of a job, and how it is served."""
+"""Form of a deployment: the checkpoint of a job, and how it is served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 
 from webapp.runs.models import TrainingJob
-from webapp.workers.serving.deployments import MOST_AT_ONCE, MOST_CONTEXT, ServeWish, choices_of
+from webapp.workers.serving.deployments import MOST_AT_ONCE, MOST_CONTEXT, ServeWish, list_served_choices
 
 AT_ONCE = "What comes beyond them waits for its turn at this site."
 CONTEXT = "Tokens of a conversation, reply included. 0: what the model can."
@@ -15,7 +15,7 @@ SHARE = "What vLLM takes of a GPU's memory; a CPU does not look at it. Lower it 
 
 
 class ServeForm(forms.Form):
-    """Which model of a job is served. Its choices are the job's whole checkpoints."""
+    """Form of the model of a job to serve. Its choices are the job's complete checkpoints."""
 
     model = forms.ChoiceField(label="Model")
     at_once = forms.IntegerField(
@@ -30,7 +30,7 @@ class ServeForm(forms.Form):
 
     def __init__(self, job: TrainingJob, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.choices = choices_of(job)
+        self.choices = list_served_choices(job)
         field = self.fields["model"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(choice.model, choice.label) for choice in self.choices]

@@ -18,8 +18,8 @@ MOST_TAKEN = 64
 
 
 class DeploymentIn(BodyIn):
-    """Which checkpoint, and how. `step` null: the finished model. `context` bounds a conversation in tokens, 0: what
-    the model can; `memory_share` is vLLM's of a GPU."""
+    """Checkpoint to serve, and how. `step` null: the finished model. `context` bounds a conversation in tokens, 0: the
+    model's own limit; `memory_share` is vLLM's share of a GPU."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"step": 40, "at_once": 32}]})
 
@@ -33,7 +33,7 @@ class DeploymentIn(BodyIn):
 
 
 class DeploymentLine(Schema):
-    """`state` is starting, ready, failed or stopped; `worker_name` who served it last, `requests` what it answered."""
+    """`state` is starting, ready, failed or stopped; `worker_name` is the last worker, `requests` what it answered."""
 
     id: str = Field(validation_alias="public_id")
     model: str
@@ -53,7 +53,7 @@ class DeploymentLine(Schema):
 
 
 class DeploymentOut(DeploymentLine):
-    """With the end of what its server printed."""
+    """Deployment with the end of its server's output."""
 
     log: str
 
@@ -87,7 +87,7 @@ class ServedModelList(Schema):
 
 
 class ToServe(Schema):
-    """A claimed deployment. Every later word of its worker names `attempt`."""
+    """Claimed deployment. Every later request of its worker names `attempt`."""
 
     deployment: str
     attempt: int
@@ -99,7 +99,7 @@ class ToServe(Schema):
 
 
 class BeatIn(BodyIn):
-    """What a worker says of what it serves. `holding` are the requests that it works on."""
+    """Report of a worker on what it serves. `holding` are the requests that it works on."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"ready": True, "engine": "vllm 0.25.0"}]})
 
@@ -128,7 +128,7 @@ class TakenOut(Schema):
 
 
 class AnswerIn(BodyIn):
-    """What the model's server answered: its status and its object, as it came."""
+    """Answer of the model's server: its status and its object, unchanged."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": 200, "body": {"choices": []}}]})
 
@@ -136,14 +136,14 @@ class AnswerIn(BodyIn):
     body: dict[str, Any]
 
     @model_validator(mode="after")
-    def _honest(self) -> AnswerIn:
+    def _require_final_status(self) -> AnswerIn:
         if 201 <= self.status <= 399:
             raise ValueError("an answer has the status 200, or one of 400 to 599")
         return self
 
 
 class AnsweredOut(Schema):
-    """`waited_for`: whether somebody still waited for the answer."""
+    """`waited_for`: whether a client still waited for the answer."""
 
     waited_for: bool
 

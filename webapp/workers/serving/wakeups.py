@@ -12,7 +12,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from webapp.celery import app
-from webapp.jobs.presence import workers as celery_workers
+from webapp.jobs.presence import list_workers as celery_workers
 from webapp.runs.local import installation
 from webapp.runs.wakeups import GPU_QUEUE, WAKE_AGAIN_AFTER
 from webapp.workers.models import Deployment, DeploymentState
@@ -20,15 +20,15 @@ from webapp.workers.models import Deployment, DeploymentState
 logger = logging.getLogger(__name__)
 
 
-def waiting() -> QuerySet[Deployment]:
-    """Deployments that nobody holds."""
+def waiting_deployments() -> QuerySet[Deployment]:
+    """Return deployments that no worker holds."""
     return Deployment.objects.filter(state=DeploymentState.STARTING, lease_until=None)
 
 
-def can_start_one() -> bool:
-    """Whether this installation starts a serving worker of its own when a deployment waits."""
+def can_start_worker() -> bool:
+    """Return whether this installation starts a serving worker of its own when a deployment waits."""
     try:
-        return installation.importable() and any(
+        return installation.can_import_training() and any(
             GPU_QUEUE in seen.queues for seen in celery_workers(settings.BROKER_URL)
         )
     except redis.RedisError:
@@ -36,14 +36,14 @@ def can_start_one() -> bool:
 
 
 def wake_servers() -> None:
-    """After the commit, wake the serving worker beside this site where a deployment waits; once a minute again."""
-    transaction.on_commit(_wake)
+    """After the commit, wake the serving worker beside this site if a deployment waits; again once a minute."""
+    transaction.on_commit(_wake_now)
 
 
-def _wake() -> None:
+def _wake_now() -> None:
     now = timezone.now()
     silent = Q(woken_at__isnull=True) | Q(woken_at__lt=now - WAKE_AGAIN_AFTER)
-    pks = list(waiting().filter(silent).values_list("pk", flat=True)[:100])
+    pks = list(waiting_deployments().filter(silent).values_list("pk", flat=True)[:100])
     if not pks:
         return
     try:

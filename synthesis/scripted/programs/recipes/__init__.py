@@ -1,4 +1,4 @@
-"""Recipes of the teacher, a module a theme: each reads a request and finds its way by what the tools return."""
+"""Recipes of the teacher, a module per theme: each reads a request and proceeds by the results of the tools."""
 
 from synthesis.scripted.programs.recipes import (
     archive_boxes,

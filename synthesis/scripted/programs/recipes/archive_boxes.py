@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synthesis.scripted.programs.recipes.words import after, full_names, named_in
+from synthesis.scripted.programs.recipes.words import find_full_names, get_named_record, get_text_after
 from synthesis.scripted.programs.solver import Recipe, Steps
 
 
@@ -12,15 +12,15 @@ def clear_out(words: str) -> Steps | None:
 
 def _clear_out(words: str) -> Steps:
     listed = yield "list_boxes", {"open_only": True}
-    box = named_in(words, listed["boxes"], "label")
-    now = yield "get_year", {}
+    box = get_named_record(words, listed["boxes"], "label")
+    current = yield "get_year", {}
     files = yield "list_files", {"box_id": box["box_id"]}
     over = [
         record["file_id"]
         for record in files["files"]
         if not record["on_hold"]
         and record["status"] == "filed"
-        and now["year"] - record["closed_year"] > record["keep_years"]
+        and current["year"] - record["closed_year"] > record["keep_years"]
     ]
     for file in over:
         yield "destroy_file", {"file_id": file}
@@ -32,16 +32,18 @@ def bring_together(words: str) -> Steps | None:
 
 
 def _bring_together(words: str) -> Steps:
-    department = after(words, "Everything from ").split()[0]
+    department = get_text_after(words, "Everything from ").split()[0]
     listed = yield "list_boxes", {"open_only": True}
-    target = named_in(words, listed["boxes"], "label")
+    target = get_named_record(words, listed["boxes"], "label")
     files = yield "list_files", {"department": department}
     away = [record["file_id"] for record in files["files"] if record["box_id"] != target["box_id"]]
     for file in away:
         yield "move_file", {"file_id": file, "box_id": target["box_id"]}
     yield "seal_box", {"box_id": target["box_id"]}
-    said = f"{len(away)} files were brought to {full_names(target['label'])[0]}, and the box is closed for good."
-    return said, {"brought": len(away)}
+    message = (
+        f"{len(away)} files were brought to {find_full_names(target['label'])[0]}, and the box is closed for good."
+    )
+    return message, {"brought": len(away)}
 
 
 RECIPES: tuple[Recipe, ...] = (clear_out, bring_together)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from synthesis.scripted.programs.recipes.words import full_names, named_in, number_before
+from synthesis.scripted.programs.recipes.words import find_full_names, get_named_record, get_number_before
 from synthesis.scripted.programs.solver import Recipe, Steps
 
 
-def lead_test(words: str) -> Steps | None:
-    return _lead_test(words) if "passed his lead test" in words else None
+def record_lead_test(words: str) -> Steps | None:
+    return _record_lead_test(words) if "passed his lead test" in words else None
 
 
-def _lead_test(words: str) -> Steps:
-    name = full_names(words)[0]
+def _record_lead_test(words: str) -> Steps:
+    name = find_full_names(words)[0]
     members = yield "find_members", {"text": name}
     member = members["members"][0]["member_id"]
     yield "grant_certificate", {"member_id": member, "certificate": "lead"}
@@ -24,23 +24,23 @@ def _lead_test(words: str) -> Steps:
     return f"{name} now leads, has a place in {course['title']}, and took the rope {rope}.", {"rope": rope}
 
 
-def place_passed_on(words: str) -> Steps | None:
-    return _place_passed_on(words) if "would like her place" in words else None
+def transfer_place(words: str) -> Steps | None:
+    return _transfer_place(words) if "would like her place" in words else None
 
 
-def _place_passed_on(words: str) -> Steps:
-    leaving, coming = full_names(words)[0], full_names(words.partition(", and ")[2])[0]
+def _transfer_place(words: str) -> Steps:
+    leaving, coming = find_full_names(words)[0], find_full_names(words.partition(", and ")[2])[0]
     listed = yield "list_courses", {}
-    course = named_in(words, listed["courses"], "title")["course_id"]
+    course = get_named_record(words, listed["courses"], "title")["course_id"]
     members = yield "find_members", {"text": leaving}
     yield "withdraw", {"course_id": course, "member_id": members["members"][0]["member_id"]}
     members = yield "find_members", {"text": coming}
     member = members["members"][0]["member_id"]
     yield "enrol", {"course_id": course, "member_id": member}
-    yield "sell_visits", {"member_id": member, "visits": number_before(words, "visits")}
-    left = yield "check_in", {"member_id": member}
-    said = f"{coming} took the place and went in; {left['visits_left']} visits are left."
-    return said, {"visits": left["visits_left"]}
+    yield "sell_visits", {"member_id": member, "visits": get_number_before(words, "visits")}
+    remaining = yield "check_in", {"member_id": member}
+    message = f"{coming} took the place and went in; {remaining['visits_left']} visits are left."
+    return message, {"visits": remaining["visits_left"]}
 
 
-RECIPES: tuple[Recipe, ...] = (lead_test, place_passed_on)
+RECIPES: tuple[Recipe, ...] = (record_lead_test, transfer_place)

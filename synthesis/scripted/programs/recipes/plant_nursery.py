@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
-from synthesis.scripted.programs.recipes.words import full_names
+from synthesis.scripted.programs.recipes.words import find_full_names
 from synthesis.scripted.programs.solver import Recipe, Steps
 
 _LINE = re.compile(r"\b(\d+) ([A-Z][a-z]+ [A-Z][a-z]+)")
 
 
-def telephone_order(words: str) -> Steps | None:
-    return _telephone_order(words) if "orders by telephone" in words else None
+def enter_telephone_order(words: str) -> Steps | None:
+    return _enter_telephone_order(words) if "orders by telephone" in words else None
 
 
-def _telephone_order(words: str) -> Steps:
-    name = full_names(words)[0]
+def _enter_telephone_order(words: str) -> Steps:
+    name = find_full_names(words)[0]
     customers = yield "find_customers", {"text": name}
     opened = yield "open_order", {"customer_id": customers["customers"][0]["customer_id"]}
     order = opened["order_id"]
@@ -28,12 +28,12 @@ def _telephone_order(words: str) -> Steps:
     return f"The order is in the post; it costs {packed['total_cents']} cents.", {"costs": packed["total_cents"]}
 
 
-def called_off(words: str) -> Steps | None:
-    return _called_off(words) if "calls off every order" in words else None
+def cancel_orders(words: str) -> Steps | None:
+    return _cancel_orders(words) if "calls off every order" in words else None
 
 
-def _called_off(words: str) -> Steps:
-    customers = yield "find_customers", {"text": full_names(words)[0]}
+def _cancel_orders(words: str) -> Steps:
+    customers = yield "find_customers", {"text": find_full_names(words)[0]}
     listed = yield "list_orders", {"customer_id": customers["customers"][0]["customer_id"]}
     waiting = [record["order_id"] for record in listed["orders"] if record["status"] in ("open", "packed")]
     for order in waiting:
@@ -41,4 +41,4 @@ def _called_off(words: str) -> Steps:
     return f"{len(waiting)} orders were called off, and their plants are back in stock.", {"orders": len(waiting)}
 
 
-RECIPES: tuple[Recipe, ...] = (telephone_order, called_off)
+RECIPES: tuple[Recipe, ...] = (enter_telephone_order, cancel_orders)

@@ -1,4 +1,4 @@
-"""The first user of a production installation."""
+"""Creation of the first user of a production installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from webapp.accounts.models import Role, User
-from webapp.accounts.services import audit
+from webapp.accounts.services import write_audit_entry
 
 
 class Command(BaseCommand):
@@ -33,5 +33,5 @@ class Command(BaseCommand):
         user.set_password(password)
         with transaction.atomic():
             user.save()
-            audit(None, "user.create", user, role=user.role)
+            write_audit_entry(None, "user.create", user, role=user.role)
         self.stdout.write(f"The user {user.username} may now log in.")

@@ -1,4 +1,4 @@
-"""An API token from the command line, for scripts that set an installation up."""
+"""Creation of an API token from the command line, for scripts that set an installation up."""
 
 from __future__ import annotations
 

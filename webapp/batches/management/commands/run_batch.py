@@ -7,17 +7,17 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINES
-from synthesis.scripted import themes
-from webapp.batches.command_run import endings, planted_report, report, work_off
-from webapp.batches.engine.cast import with_defaults
-from webapp.batches.engine.theme_source import of_environments, of_rows
+from synthesis.scripted import list_bundled_themes
+from webapp.batches.command_run import build_planted_report, build_report, list_unkept_items, run_batch_to_end
+from webapp.batches.engine.cast import fill_in_defaults
+from webapp.batches.engine.theme_source import build_environment_specs, build_theme_specs
 from webapp.batches.launch.readiness import check_readiness
 from webapp.batches.models import BatchState
 from webapp.batches.presets import OURS, TITLES
-from webapp.batches.schemas import settings_of
-from webapp.batches.services import create_batch, of_theme, resume_batch
+from webapp.batches.schemas import build_settings
+from webapp.batches.services import build_theme_spec, create_batch, resume_batch
 from webapp.batches.spec import LOCAL, ROLES, SCRIPTED
-from webapp.commands import as_json, one_clear_line, teller
+from webapp.commands import dump_json, make_progress_writer, report_in_one_line
 from webapp.templatetags.show import plain
 
 
@@ -51,23 +51,23 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
+        with report_in_one_line():
             batch = resume_batch(None, options["resume"]) if options["resume"] else self._new(options)
-            done = work_off(batch, teller(self.stderr.write))
-            summary = report(done) | (planted_report(done) if done.scripted else {})
-        for item in endings(done):
+            done = run_batch_to_end(batch, make_progress_writer(self.stderr.write))
+            summary = build_report(done) | (build_planted_report(done) if done.scripted else {})
+        for item in list_unkept_items(done):
             self.stderr.write(f"{item.path}: {item.state} in {item.stage} ({item.reason}): {plain(item.message)[:300]}")
         if options["json"]:
-            self.stdout.write(as_json(summary))
+            self.stdout.write(dump_json(summary))
         else:
             self.stdout.write("\n".join(f"{name}: {value}" for name, value in summary.items()))
         if done.state not in (BatchState.DONE, BatchState.PAUSED):
             raise CommandError(f"The batch is {done.state}. {done.note}")
 
     def _new(self, options: dict[str, Any]) -> Any:
-        specs = of_rows(options["theme"]) + of_environments(options["environment"])
+        specs = build_theme_specs(options["theme"]) + build_environment_specs(options["environment"])
         if options["demo"]:
-            specs += [of_theme(draft) for draft in themes(options["variant"] or "envscaler")]
+            specs += [build_theme_spec(draft) for draft in list_bundled_themes(options["variant"] or "envscaler")]
         if not specs:
             raise InputError("Nothing to grow: give --demo, --theme with the number of a kept theme, or --environment.")
         stages = {name: options[name] for name in ("scenarios", "tasks", "tester") if options[name] is not None}
@@ -75,10 +75,10 @@ class Command(BaseCommand):
         changes |= {"variant": options["variant"]} if options["variant"] else {}
         changes |= {"cap": options["cap"]} if options["cap"] is not None else {}
         changes |= {"models": dict.fromkeys(ROLES, SCRIPTED), "embeddings": LOCAL} if options["demo"] else {}
-        changes |= {"prompts": dict(map(_tried, options["prompt"]))} if options["prompt"] else {}
+        changes |= {"prompts": dict(map(_read_prompt_trial, options["prompt"]))} if options["prompt"] else {}
         name = options["name"] or ("Demo" if options["demo"] else "")
-        settings = settings_of(changes)
-        readiness = check_readiness(specs, with_defaults(settings))
+        settings = build_settings(changes)
+        readiness = check_readiness(specs, fill_in_defaults(settings))
         if not readiness.can_run:
             raise InputError(readiness.advice)
         if readiness.refused:
@@ -86,8 +86,8 @@ class Command(BaseCommand):
         return create_batch(None, name, specs, settings, settings.pipeline)
 
 
-def _tried(said: str) -> tuple[str, str]:
-    """(name, text) of `NAME=FILE`. Raises InputError."""
+def _read_prompt_trial(said: str) -> tuple[str, str]:
+    """Return (name, text) of `NAME=FILE`. Raises InputError."""
     name, _, file = said.partition("=")
     try:
         return name, Path(file).read_text(encoding="utf-8")

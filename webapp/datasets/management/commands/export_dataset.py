@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.errors import InputError
 from training.dataset.files import MANIFEST, SIDES
-from webapp.accounts.services import audit
-from webapp.commands import as_json, one_clear_line, teller
+from webapp.accounts.services import write_audit_entry
+from webapp.commands import dump_json, make_progress_writer, report_in_one_line
 from webapp.datasets.export.card import CARD
 from webapp.datasets.export.files import write_files
 from webapp.datasets.export.record_forms import FORMATS, FORMS, require_fit, require_format
@@ -35,60 +35,62 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         folder: Path | None = options["out"]
-        began, tell = time.monotonic(), teller(self.stderr.write)
-        with one_clear_line():
-            dataset = dataset_named(options["name"])
+        began, tell = time.monotonic(), make_progress_writer(self.stderr.write)
+        with report_in_one_line():
+            dataset = get_named_dataset(options["name"])
             written_as = require_format(options["format"], require_fit(options["form"], dataset.kind))
             if folder is None:
                 folder = Path(f"{dataset.public_id}-{options['form']}-{written_as}")
-                clear(folder)
-            require_empty(folder)
+                clear_earlier_export(folder)
+            require_empty_folder(folder)
             total = dataset.train_rows + dataset.test_rows
-            audit(None, "dataset.export", dataset, form=options["form"], format=written_as)
-            written = write_files(dataset, options["form"], written_as, folder, lambda rows: tell(rows, total, "rows"))
+            write_audit_entry(None, "dataset.export", dataset, form=options["form"], format=written_as)
+            written_export = write_files(
+                dataset, options["form"], written_as, folder, lambda rows: tell(rows, total, "rows")
+            )
         result = {
             "dataset": dataset.public_id,
             "form": options["form"],
             "format": written_as,
-            "rows": written.rows,
-            "left_out": written.left_out,
+            "rows": written_export.rows,
+            "left_out": written_export.left_out,
             "seconds": round(time.monotonic() - began, 3),
-            "sha256": written.sha256,
+            "sha256": written_export.sha256,
             "peak_rss_mib": peak_rss_mib(),
-            "files": [file.model_dump() for file in written.files],
+            "files": [file.model_dump() for file in written_export.files],
         }
-        self.stderr.write(f"{written.rows} rows of {dataset.public_id} in {folder}")
-        if written.left_out:
-            told = f"{written.left_out} rows do not fit this form and were left out; manifest.json names them"
-            self.stderr.write(told)
-        self.stdout.write(as_json(result) if options["json"] else written.sha256)
+        self.stderr.write(f"{written_export.rows} rows of {dataset.public_id} in {folder}")
+        if written_export.left_out:
+            warning = f"{written_export.left_out} rows do not fit this form and were left out; manifest.json names them"
+            self.stderr.write(warning)
+        self.stdout.write(dump_json(result) if options["json"] else written_export.sha256)
 
 
-def dataset_named(name: str) -> Dataset:
-    """The frozen dataset of this id or name. Raises InputError: there is none, or several have the name."""
+def get_named_dataset(name: str) -> Dataset:
+    """Return the frozen dataset of this id or name. Raises InputError: there is none, or several have the name."""
     ready = Dataset.objects.filter(state=DatasetState.READY)
-    known = list(ready.filter(public_id=name)) or list(ready.filter(name=name, archived=False).order_by("-pk")[:6])
-    if not known:
+    matches = list(ready.filter(public_id=name)) or list(ready.filter(name=name, archived=False).order_by("-pk")[:6])
+    if not matches:
         raise InputError(f"There is no frozen dataset {name[:80]!r}. The page Datasets lists those that there are.")
-    if len(known) > 1:
-        ids = ", ".join(row.public_id for row in known[:5])
+    if len(matches) > 1:
+        ids = ", ".join(row.public_id for row in matches[:5])
         raise InputError(f"Several datasets are called {name[:80]!r}: name one by its id ({ids}).")
-    return known[0]
+    return matches[0]
 
 
-def require_empty(folder: Path) -> None:
-    """Make the folder. Raises InputError: something is in it, or it cannot be made."""
+def require_empty_folder(folder: Path) -> None:
+    """Make the folder. Raises InputError: it is not empty, or cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        taken = any(folder.iterdir())
+        has_content = any(folder.iterdir())
     except OSError as error:
         raise InputError(f"{folder}: no folder can be made there ({error.strerror}).") from error
-    if taken:
+    if has_content:
         raise InputError(f"{folder}: something is in it; name a folder that is new or empty.")
 
 
-def clear(folder: Path) -> None:
-    """Remove an earlier export from the folder that is named by it: the same files will stand there again."""
+def clear_earlier_export(folder: Path) -> None:
+    """Remove an earlier export from the default folder: the same files are written there again."""
     if folder.is_dir() and (folder / MANIFEST).exists():
         for name in (*(f"{side}.{written}" for side in SIDES for written in FORMATS), CARD, NEAR_FILE, MANIFEST):
             (folder / name).unlink(missing_ok=True)
@@ -97,6 +99,6 @@ def clear(folder: Path) -> None:
 
 
 def peak_rss_mib() -> float:
-    """Most memory that this process has held; the kernel counts in KiB, on macOS in bytes."""
+    """Return the peak memory of this process in MiB; the kernel counts in KiB, on macOS in bytes."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(most / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1)

@@ -11,9 +11,9 @@ from synthesis.errors import InputError
 from training.dataset import ApartBy, Split
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import UNITS
-from webapp.datasets.selection import ApprovalName, choice_of
+from webapp.datasets.selection import ApprovalName, parse_selection
 from webapp.datasets.services import create_dataset
-from webapp.datasets.storage import sentence_of
+from webapp.datasets.storage import get_sentence
 from webapp.jobs import jobs
 from webapp.jobs.models import Job
 
@@ -39,9 +39,9 @@ class Command(BaseCommand):
 
     def handle(self, **told: Any) -> None:
         names = ("kind", "source", "audit", "approval", "environment_count", "environment_seed", "apart_by")
-        chosen = {name: told[name] for name in names} | {"apart_from": tuple(told["apart_from"])}
+        selected = {name: told[name] for name in names} | {"apart_from": tuple(told["apart_from"])}
         try:
-            choice = choice_of(chosen | {"environments": tuple(told["environment"])})
+            choice = parse_selection(selected | {"environments": tuple(told["environment"])})
             split = Split(unit=told["unit"], test_share=told["test_share"], seed=told["seed"])
         except (InputError, ValueError) as error:
             raise CommandError(str(error)) from error
@@ -50,12 +50,12 @@ class Command(BaseCommand):
         except InputError as error:
             raise CommandError(str(error)) from error
         assert row.job_id is not None
-        jobs.run(row.job_id)  # gives way where a worker was faster
+        jobs.run_job(row.job_id)  # does nothing if a worker was faster
         while Job.objects.get(pk=row.job_id).is_open:
             time.sleep(0.2)
         row = Dataset.objects.get(pk=row.pk)
         if row.state != DatasetState.READY:
             raise CommandError(row.error)
-        self.stdout.write(f"{row.public_id}: {sentence_of(row)} (content {row.sha256[:12]})")
+        self.stdout.write(f"{row.public_id}: {get_sentence(row)} (content {row.sha256[:12]})")
         for reason, number in row.left_out.items():
             self.stdout.write(f"  left out {number}: {reason}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from webapp.commands import as_json, one_clear_line
+from webapp.commands import dump_json, report_in_one_line
 from webapp.edits.mixed_tasks import find_mixed_tasks, split_mixed_task
 from webapp.templatetags.show import plain
 
@@ -22,12 +22,12 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
-            found = find_mixed_tasks()
-            for mixed in found:
+        with report_in_one_line():
+            mixed_tasks = find_mixed_tasks()
+            for mixed in mixed_tasks:
                 if options["split"]:
                     split_mixed_task(mixed)
-        for mixed in found:
+        for mixed in mixed_tasks:
             self.stderr.write(f"task {mixed.task.pk}, {plain(mixed.task.title)}: {len(mixed.parts)} tasks in one")
             for part in mixed.parts:
                 numbers = ", ".join(map(str, part.numbers))
@@ -39,6 +39,8 @@ class Command(BaseCommand):
                 )
             for line in mixed.split:
                 self.stderr.write(f"  {line}")
-        self.stderr.write(f"{len(found)} mixed task{'s' if len(found) != 1 else ''}")
+        self.stderr.write(f"{len(mixed_tasks)} mixed task{'s' if len(mixed_tasks) != 1 else ''}")
         if options["json"]:
-            self.stdout.write(as_json({"mixed": len(found), "tasks": [mixed.report() for mixed in found]}))
+            self.stdout.write(
+                dump_json({"mixed": len(mixed_tasks), "tasks": [mixed.report() for mixed in mixed_tasks]})
+            )

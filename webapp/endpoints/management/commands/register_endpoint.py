@@ -22,7 +22,8 @@ class Command(BaseCommand):
             self.stdout.write(f"LLM endpoint {row.name}: {row.base_url}{self.models(row)}")
 
     def models(self, row: Endpoint) -> str:
-        """Ask a server for its models where none are known yet. One that is not up must not hold up the start."""
+        """Ask a server for its models if none are known yet, briefly: a server that is down must not delay the
+        start."""
         if row.model_names:
             return ""
         try:

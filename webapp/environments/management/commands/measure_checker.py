@@ -1,4 +1,5 @@
-"""`manage.py measure_checker --scripted --json`: what a checker is worth, on faults seeded into sound tools."""
+"""`manage.py measure_checker --scripted --json`: precision and recall of a checker, on faults seeded into sound
+tools."""
 
 from __future__ import annotations
 
@@ -7,9 +8,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.errors import InputError
-from synthesis.runtime import default_sandbox
-from webapp.commands import as_json, one_clear_line, teller
-from webapp.environments.checkers.services import SCRIPTED, checker_at, measure, report, scripted_checker
+from synthesis.runtime import get_default_sandbox
+from webapp.commands import dump_json, make_progress_writer, report_in_one_line
+from webapp.environments.checkers.services import (
+    SCRIPTED,
+    create_measure,
+    find_checker_model,
+    open_scripted_checker,
+    report_measure,
+)
 
 
 class Command(BaseCommand):
@@ -28,15 +35,15 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
+        with report_in_one_line():
             if not 1 <= options["count"] <= 2_000:
                 raise InputError("--count is a number from 1 to 2000.")
-            named = None if options["scripted"] else checker_at(options["endpoint"], options["model"])
-            name, model = named or (SCRIPTED, scripted_checker())
-            tell = teller(self.stderr.write)
-            row = measure(default_sandbox(), model, name, options["count"], options["seed"], tell)
-        result = report(row)
+            named = None if options["scripted"] else find_checker_model(options["endpoint"], options["model"])
+            name, model = named or (SCRIPTED, open_scripted_checker())
+            tell = make_progress_writer(self.stderr.write)
+            row = create_measure(get_default_sandbox(), model, name, options["count"], options["seed"], tell)
+        result = report_measure(row)
         if options["json"]:
-            self.stdout.write(as_json(result))
+            self.stdout.write(dump_json(result))
         else:
             self.stdout.write("\n".join(f"{name}: {value}" for name, value in result.items()))

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from webapp.labelling.sessions import starter_session
+from webapp.labelling.sessions import ensure_starter_session
 from webapp.templatetags.show import counted
 
 
@@ -12,7 +12,7 @@ class Command(BaseCommand):
     help = "Open a labelling session on the bundled starter environments. Where it is there already, nothing changes."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        session, new = starter_session()
+        session, new = ensure_starter_session()
         self.stdout.write(
             f"The session “{session.name}” {'is open' if new else 'was there'}: {counted(session.item_count, 'item')}."
         )

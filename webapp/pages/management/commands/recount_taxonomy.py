@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from webapp.commands import as_json, one_clear_line
-from webapp.pages.recount import recount
+from webapp.commands import dump_json, report_in_one_line
+from webapp.pages.recount import recount_all
 from webapp.templatetags.show import plain
 
 SAID = 50
@@ -20,8 +20,8 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print every difference as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
-            differences = recount()
+        with report_in_one_line():
+            differences = recount_all()
         for row in differences[:SAID]:
             self.stderr.write(f"{row['kind']} {plain(row['name'])}: {row['count']} was {row['was']}, is {row['now']}")
         if len(differences) > SAID:
@@ -30,4 +30,4 @@ class Command(BaseCommand):
             f"{len(differences)} counts differed and were set right." if differences else "Every count was right."
         )
         if options["json"]:
-            self.stdout.write(as_json({"differences": differences}))
+            self.stdout.write(dump_json({"differences": differences}))

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from webapp.review.queues import failing_tools_queue, starter_queue
+from webapp.review.queues import get_or_create_starter_queue, get_or_create_tool_queue
 from webapp.templatetags.show import counted
 
 
@@ -12,6 +12,6 @@ class Command(BaseCommand):
     help = "Make the review queues of the bundled starter tasks and of failing tools. Existing ones do not change."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for queue, new in (starter_queue(), failing_tools_queue()):
-            items, made = counted(queue.item_count, "item"), "is made" if new else "exists already"
-            self.stdout.write(f"The queue “{queue.name}” {made}: {items}.")
+        for queue, new in (get_or_create_starter_queue(), get_or_create_tool_queue()):
+            items, outcome = counted(queue.item_count, "item"), "is made" if new else "exists already"
+            self.stdout.write(f"The queue “{queue.name}” {outcome}: {items}.")

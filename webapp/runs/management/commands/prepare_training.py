@@ -21,6 +21,6 @@ class Command(BaseCommand):
         if not settings.TRAINING:
             return
         ensure_token()
-        state = installation.state()
-        if installation.start_once() is not None:
+        state = installation.get_installation_state()
+        if installation.start_installation_once() is not None:
             self.stdout.write(f"  training: its packages are installed in the background ({state.size})")

@@ -32,9 +32,13 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if options["wait"]:
             self._wait(jobs, quiet=options["json"])
-        told = {"seed": options["seed"], "jobs": [_told(job) for job in jobs], "seconds": time.monotonic() - began}
+        summary = {
+            "seed": options["seed"],
+            "jobs": [_summarize_job(job) for job in jobs],
+            "seconds": time.monotonic() - began,
+        }
         if options["json"]:
-            self.stdout.write(json.dumps(told))
+            self.stdout.write(json.dumps(summary))
         else:
             for job in jobs:
                 self.stdout.write(f"{job.public_id}  {job.state}  {job.name}")
@@ -53,7 +57,7 @@ class Command(BaseCommand):
             last_line = now
 
 
-def _told(job: TrainingJob) -> dict[str, Any]:
+def _summarize_job(job: TrainingJob) -> dict[str, Any]:
     evaluations = (job.result or {}).get("evaluations", [])
     return {
         "id": job.public_id,

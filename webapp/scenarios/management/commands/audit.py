@@ -1,4 +1,4 @@
-"""`manage.py audit --source starter --json`: audit tasks here and now, and say what their verifiers are worth."""
+"""`manage.py audit --source starter --json`: audit tasks at once, and report how good their verifiers are."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
 from synthesis.errors import InputError
-from synthesis.formats.values import clean
-from synthesis.runtime import default_sandbox
-from synthesis.seeded_faults.audit_measure import MOST_WRONG, bundled_tasks, measure_audit
-from synthesis.starter import SOURCE, load
-from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, teller
+from synthesis.formats.values import clean_text
+from synthesis.runtime import get_default_sandbox
+from synthesis.seeded_faults.audit_measure import MOST_WRONG, list_bundled_tasks, measure_audit
+from synthesis.starter import SOURCE, load_bundle
+from webapp.commands import BAD_HOUSE, dump_json, make_progress_writer, parse_source_name, report_in_one_line
 from webapp.scenarios.audits.audit_job import audit_tasks
-from webapp.scenarios.audits.report import by_source, faults, numbers
-from webapp.scenarios.audits.rubric_judge import registered_judge
+from webapp.scenarios.audits.report import count_audit_results, count_by_source, list_fresh_faults
+from webapp.scenarios.audits.rubric_judge import find_registered_judge
 from webapp.scenarios.audits.sound_tasks import draw_sound_tasks
 from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.scenarios.starter_set import load_starter
@@ -32,7 +32,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument("--source", type=source_name, help="all tasks of a source; `starter` is loaded first")
+        which.add_argument("--source", type=parse_source_name, help="all tasks of a source; `starter` is loaded first")
         which.add_argument("--all", action="store_true", help="every task, reported by source")
         which.add_argument("--task", metavar="KEY", help="the tasks with this key or number")
         which.add_argument("--environment", metavar="KEY", help="the tasks of the environment with this key")
@@ -50,60 +50,61 @@ class Command(BaseCommand):
         if options["seeded_faults"]:
             self.measure_audit(options)
             return
-        with one_clear_line():
-            sandbox = default_sandbox()
+        with report_in_one_line():
+            sandbox = get_default_sandbox()
             if options["source"] == SOURCE:
-                environments, records, _runs = load()
+                environments, records, _runs = load_bundle()
                 load_starter(sandbox, environments, records)
-            tasks = chosen(options)
+            tasks = select_tasks(options)
             ids = list(tasks.filter(current__isnull=False).order_by("id").values_list("id", flat=True))
             if not ids:
                 raise InputError("No task is chosen: look at `manage.py audit --help`, or import tasks first.")
-            tell = teller(self.stderr.write)
-            done = audit_tasks(sandbox, ids, tell, judge=registered_judge(), fresh=options["fresh"])
-        result = self.report(tasks, options, done)
+            tell = make_progress_writer(self.stderr.write)
+            audit_counts = audit_tasks(sandbox, ids, tell, judge=find_registered_judge(), fresh=options["fresh"])
+        result = self.report(tasks, options, audit_counts)
         if options["json"]:
-            self.stdout.write(as_json(result))
-        if done["failed"]:
-            raise CommandError(f"{len(done['failed'])} tasks could not be audited.", returncode=BAD_HOUSE)
+            self.stdout.write(dump_json(result))
+        if audit_counts["failed"]:
+            raise CommandError(f"{len(audit_counts['failed'])} tasks could not be audited.", returncode=BAD_HOUSE)
         if tasks.filter(source=SOURCE).exclude(audit_state="green").exists():
             raise CommandError("A task of the starter set is not green.", returncode=1)
 
     def measure_audit(self, options: dict[str, Any]) -> None:
-        """Audit verifiers with a seeded fault and sound ones, and say how many came out wrong."""
-        with one_clear_line():
-            sandbox = default_sandbox()
-            known = [*bundled_tasks(sandbox), *draw_sound_tasks()]
-            found = measure_audit(sandbox, known, tell=self.stderr.write)
-        for one in found.wrong:
+        """Audit verifiers with a seeded fault and sound ones, and report how many audits are wrong."""
+        with report_in_one_line():
+            sandbox = get_default_sandbox()
+            judged_tasks = [*list_bundled_tasks(sandbox), *draw_sound_tasks()]
+            measurement = measure_audit(sandbox, judged_tasks, tell=self.stderr.write)
+        for wrong_case in measurement.wrong:
             self.stderr.write(
-                f"{one.state} {plain(one.kind)}: {plain(one.task)}: {plain(one.about)}. {plain(one.shown)}"
+                f"{wrong_case.state} {plain(wrong_case.kind)}: {plain(wrong_case.task)}: {plain(wrong_case.about)}. "
+                f"{plain(wrong_case.shown)}"
             )
-            for line in one.why:
+            for line in wrong_case.why:
                 self.stderr.write(f"  {plain(line)}")
         self.stderr.write(
-            f"{found.false_green:.1%} of {found.faulty} faulty verifiers are green, "
-            f"{found.false_red:.1%} of {found.sound} sound ones red."
+            f"{measurement.false_green:.1%} of {measurement.faulty} faulty verifiers are green, "
+            f"{measurement.false_red:.1%} of {measurement.sound} sound ones red."
         )
         if options["json"]:
-            self.stdout.write(as_json(found.model_dump()))
-        if max(found.false_green, found.false_red) > MOST_WRONG:
+            self.stdout.write(dump_json(measurement.model_dump()))
+        if max(measurement.false_green, measurement.false_red) > MOST_WRONG:
             raise CommandError(f"More than {MOST_WRONG:.0%} came out wrong.", returncode=1)
 
     def report(self, tasks: QuerySet[Task], options: dict[str, Any], done: dict[str, Any]) -> dict[str, Any]:
-        faults_by_task = faults(tasks, notes=options["notes"])
+        faults_by_task = list_fresh_faults(tasks, notes=options["notes"])
         result: dict[str, Any] = {"audited": done["audited"], "cached": done["cached"], "failed": done["failed"]}
         if options["all"]:
             names = Task.objects.order_by("source").values_list("source", flat=True).distinct()
-            parts = by_source(names)
+            parts = count_by_source(names)
             result["sources"] = parts
         else:
-            parts = {options["source"] or options["environment"] or options["task"]: numbers(tasks)}
+            parts = {options["source"] or options["environment"] or options["task"]: count_audit_results(tasks)}
             result |= next(iter(parts.values()))
         result["faults"] = faults_by_task
-        result["skipped"] = skipped(tasks)
+        result["skipped"] = list_skipped_tasks(tasks)
         for name, part in parts.items():
-            self.stderr.write(line_of(plain(name), part))
+            self.stderr.write(format_result_line(plain(name), part))
         for key, lines in faults_by_task.items():
             for line in lines:
                 self.stderr.write(f"  {plain(key)}: {line['kind']}: {plain(line['message'][:300])}")
@@ -116,7 +117,7 @@ class Command(BaseCommand):
         return result
 
 
-def chosen(options: dict[str, Any]) -> QuerySet[Task]:
+def select_tasks(options: dict[str, Any]) -> QuerySet[Task]:
     rows = Task.objects.all()
     if options["source"]:
         return rows.filter(source=options["source"])
@@ -130,13 +131,13 @@ def chosen(options: dict[str, Any]) -> QuerySet[Task]:
     return rows
 
 
-def skipped(tasks: QuerySet[Task]) -> list[dict[str, str]]:
-    """Superseded tasks with the reason: their checks cannot be run any more."""
+def list_skipped_tasks(tasks: QuerySet[Task]) -> list[dict[str, str]]:
+    """Return superseded tasks with the reason: their checks can no longer be run."""
     rows = tasks.filter(superseded=True).order_by("id").values_list("key", "current__superseded")
-    return [{"place": clean(key), "reason": reason} for key, reason in rows]
+    return [{"place": clean_text(key), "reason": reason} for key, reason in rows]
 
 
-def line_of(name: str, part: dict[str, Any]) -> str:
+def format_result_line(name: str, part: dict[str, Any]) -> str:
     states = ", ".join(f"{part[state]} {state}" for state in AUDIT_RESULTS)
     line = f"{name}: {part['tasks']} task{'' if part['tasks'] == 1 else 's'}, {states}"
     if part["noop_max"] is not None:

@@ -1,4 +1,4 @@
-"""`manage.py golden --environment KEY --json`: judge tasks by the golden states of their references, here and now."""
+"""`manage.py golden --environment KEY --json`: judge tasks by the golden states of their references, at once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from synthesis.errors import InputError
-from synthesis.runtime import default_sandbox
-from webapp.commands import as_json, one_clear_line, source_name, teller
+from synthesis.runtime import get_default_sandbox
+from webapp.commands import dump_json, make_progress_writer, parse_source_name, report_in_one_line
 from webapp.scenarios.golden.page import EQUALITIES
 from webapp.scenarios.golden.services import make_goldens
 from webapp.scenarios.human_work import BESIDE
-from webapp.scenarios.management.commands.audit import chosen
+from webapp.scenarios.management.commands.audit import select_tasks
 from webapp.templatetags.show import plain
 
 
@@ -24,7 +24,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument("--source", type=source_name, help="all tasks of a source")
+        which.add_argument("--source", type=parse_source_name, help="all tasks of a source")
         which.add_argument("--all", action="store_true", help="every task")
         which.add_argument("--environment", metavar="KEY", help="the tasks of the environment with this key")
         which.add_argument("--task", metavar="KEY", help="the tasks with this key or number")
@@ -37,13 +37,13 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object, last")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
-            rows = chosen(options).filter(current__isnull=False).order_by("id")
+        with report_in_one_line():
+            rows = select_tasks(options).filter(current__isnull=False).order_by("id")
             ids = list(rows.values_list("id", flat=True))
             if not ids:
                 raise InputError("No task is chosen: look at `manage.py golden --help`, or import tasks first.")
-            tell = teller(self.stderr.write)
-            result = make_goldens(default_sandbox(), ids, None, options["equality"], tell).report()
+            tell = make_progress_writer(self.stderr.write)
+            result = make_goldens(get_default_sandbox(), ids, None, options["equality"], tell).report()
         for item in result["failed"]:
             self.stderr.write(f"  {plain(item['place'])}: {plain(item['reason'])}")
         self.stderr.write(
@@ -52,6 +52,6 @@ class Command(BaseCommand):
             f"{len(result['failed'])} failed"
         )
         if options["json"]:
-            self.stdout.write(as_json(result))
+            self.stdout.write(dump_json(result))
         if result["failed"]:
             raise CommandError(f"{len(result['failed'])} of the golden states could not be made.", returncode=1)

@@ -1,4 +1,4 @@
-"""`manage.py import_envscaler ENVS [SCENARIOS]`: EnvScaler's environments and scenarios into the database."""
+"""`manage.py import_envscaler ENVS [SCENARIOS]`: import EnvScaler's environments and scenarios into the database."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.files import read_entries
-from synthesis.runtime import default_sandbox
-from webapp.commands import as_json, one_clear_line, source_name, tell_failures, tell_frames, teller
+from synthesis.runtime import get_default_sandbox
+from webapp.commands import (
+    dump_json,
+    make_progress_writer,
+    parse_source_name,
+    report_failures,
+    report_frames,
+    report_in_one_line,
+)
 from webapp.scenarios.importer import import_entries
 from webapp.uploads import require_success
 
@@ -20,30 +27,32 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("environments", type=Path, help="env_metadata: an object keyed by id, or a list")
         parser.add_argument("scenarios", type=Path, nargs="?", help="rl_scenarios: a list, or an object")
-        told = "the name these records are kept under; by default what an export says"
-        parser.add_argument("--source", type=source_name, default="envscaler", help=told)
+        source_help = "the name these records are kept under; by default what an export says"
+        parser.add_argument("--source", type=parse_source_name, default="envscaler", help=source_help)
         parser.add_argument(
             "--frame", action="store_true", help="give tasks whose reference is known a frame: all else is reward 0"
         )
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
+        with report_in_one_line():
             environments = read_entries(options["environments"])
             scenarios = read_entries(options["scenarios"]) if options["scenarios"] else []
-            tell = teller(self.stderr.write)
+            tell = make_progress_writer(self.stderr.write)
             frames = options["frame"]
-            result = import_entries(default_sandbox(), environments, scenarios, options["source"], tell, frames=frames)
+            result = import_entries(
+                get_default_sandbox(), environments, scenarios, options["source"], tell, frames=frames
+            )
         for kind in ("environments", "scenarios", "tasks"):
             counts = result[kind]
-            tell_failures(self.stderr.write, kind, counts["failed"])
+            report_failures(self.stderr.write, kind, counts["failed"])
             self.stderr.write(
                 f"{kind}: {counts['created']} created, {counts['updated']} updated, {counts['unchanged']} unchanged, "
                 f"{counts['beside']} stored beside human work, {counts['kept']} kept as people made them, "
                 f"{len(counts['failed'])} failed"
             )
-        tell_frames(self.stderr.write, result)
+        report_frames(self.stderr.write, result)
         if options["json"]:
-            self.stdout.write(as_json(result))
-        with one_clear_line():
+            self.stdout.write(dump_json(result))
+        with report_in_one_line():
             require_success(result)

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from synthesis.errors import InputError
 from synthesis.formats.files import read_content
 from synthesis.tool_documents.document_reader import MOST_BYTES, DocumentKind
-from webapp.commands import as_json, one_clear_line, source_name
+from webapp.commands import dump_json, parse_source_name, report_in_one_line
 from webapp.taxonomy.importer import import_document
 from webapp.taxonomy.services import DOCUMENT_SOURCES
 from webapp.taxonomy.tool_documents import read_tool_document
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("documents", nargs="+", type=Path, metavar="FILE", help="JSON, YAML or Markdown")
         parser.add_argument("--name", default="", help="the theme's name, for a single file; default: its own title")
         parser.add_argument("--category", default="", help="the label of the first level under which they are kept")
-        parser.add_argument("--source", type=source_name, default=None, help="the name they are kept under")
+        parser.add_argument("--source", type=parse_source_name, default=None, help="the name they are kept under")
         parser.add_argument(
             "--kind",
             choices=get_args(DocumentKind),
@@ -49,7 +49,7 @@ class Command(BaseCommand):
                 failed.append({"place": str(path), "reason": str(error)})
                 self.stderr.write(str(error))
                 continue
-            with one_clear_line():
+            with report_in_one_line():
                 result = import_document(record, options["source"] or DOCUMENT_SOURCES[kind], kind)
             if note := result.get("note"):
                 self.stderr.write(f"{path}: {note}")
@@ -61,6 +61,6 @@ class Command(BaseCommand):
             f"{len(failed)} failed; {tools} tools"
         )
         if options["json"]:
-            self.stdout.write(as_json({"themes": counts, "tools": tools, "failed": failed}))
+            self.stdout.write(dump_json({"themes": counts, "tools": tools, "failed": failed}))
         if failed and not any(counts.values()):
             raise CommandError("Nothing was imported.")

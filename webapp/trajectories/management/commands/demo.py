@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from synthesis.errors import EnvariumError
-from synthesis.runtime import default_sandbox
+from synthesis.runtime import get_default_sandbox
 from synthesis.starter import SOURCE
 from webapp.scenarios.audits.services import start_filter_audit
 from webapp.trajectories.starter_set import load_demo
@@ -19,9 +19,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            done = load_demo(default_sandbox())
-            if done.new["tasks"]:
+            load_result = load_demo(get_default_sandbox())
+            if load_result.new["tasks"]:
                 start_filter_audit(None, {"source": SOURCE})
         except EnvariumError as error:
             raise CommandError(f"The starter set could not be loaded: {error}") from error
-        self.stdout.write(str(done))
+        self.stdout.write(str(load_result))

@@ -1,4 +1,4 @@
-"""`manage.py export_sft OUT.jsonl`: trajectories as training data, with OUT.manifest.json beside it."""
+"""`manage.py export_sft OUT.jsonl`: trajectories as training data, with the manifest in OUT.manifest.json."""
 
 from __future__ import annotations
 
@@ -12,24 +12,31 @@ from synthesis.errors import InputError
 from synthesis.formats.sft import FORMATS, Shape
 from synthesis.stages import ActionRange
 from synthesis.tasks.trajectory_filters import FilterSettings
-from webapp.accounts.services import audit
-from webapp.commands import as_json, known_source, one_clear_line, source_name, teller, write_file
+from webapp.accounts.services import write_audit_entry
+from webapp.commands import (
+    dump_json,
+    make_progress_writer,
+    parse_source_name,
+    report_in_one_line,
+    require_known_source,
+    write_file,
+)
 from webapp.templatetags.show import plain
-from webapp.trajectories.export.archive import spelled_manifest
+from webapp.trajectories.export.archive import format_manifest
 from webapp.trajectories.export.lines import DATA, Export
-from webapp.trajectories.export.spec import ExportSpec, Selection, read_range
-from webapp.trajectories.services import sources
-from webapp.trajectories.trajectory_list import rows_of
+from webapp.trajectories.export.spec import ExportSpec, Selection, parse_range
+from webapp.trajectories.services import list_sources
+from webapp.trajectories.trajectory_list import filter_trajectories
 
 
-def action_range(text: str) -> ActionRange:
+def parse_action_range(text: str) -> ActionRange:
     try:
-        return read_range(text)
+        return parse_range(text)
     except InputError as error:
         raise ArgumentTypeError(str(error)) from error
 
 
-def share(text: str) -> float:
+def parse_share(text: str) -> float:
     if not 0 <= float(text) <= 1:
         raise ValueError(text)
     return float(text)
@@ -45,9 +52,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--mask-history", action="store_true", help="one record for each turn: the last turn alone is to be learnt"
         )
-        parser.add_argument("--least-reward", type=share, default=1.0)
-        parser.add_argument("--actions", type=action_range, default=None, help="3-29, or released")
-        parser.add_argument("--source", type=source_name, help="only trajectories of this source")
+        parser.add_argument("--least-reward", type=parse_share, default=1.0)
+        parser.add_argument("--actions", type=parse_action_range, default=None, help="3-29, or released")
+        parser.add_argument("--source", type=parse_source_name, help="only trajectories of this source")
         parser.add_argument("--policy", default="", help="what the policy's name begins with")
         parser.add_argument("--environment", type=int, help="the number of an environment")
         parser.add_argument("--task", type=int, help="the number of a task")
@@ -63,18 +70,18 @@ class Command(BaseCommand):
             sifting=FilterSettings(least_reward=options["least_reward"], action_range=options["actions"]),
         )
         target: Path = options["file"]
-        with one_clear_line():
-            known_source(spec.selection.source, sources())
-            total, tell = rows_of(spec.selection.filters()).count(), teller(self.stderr.write)
+        with report_in_one_line():
+            require_known_source(spec.selection.source, list_sources())
+            total, tell = filter_trajectories(spec.selection.filters()).count(), make_progress_writer(self.stderr.write)
             export = Export(spec, lambda seen: tell(seen, total, "trajectories"))
             export.name = target.name or DATA
-            audit(None, "trajectories.export_training", **spec.summary())
+            write_audit_entry(None, "trajectories.export_training", **spec.summary())
             write_file(target, (piece.decode() for piece in export.pieces()))
-            write_file(target.with_suffix(".manifest.json"), [spelled_manifest(export)])
+            write_file(target.with_suffix(".manifest.json"), [format_manifest(export)])
         for count in export.sieve.tally.counts():
             self.stderr.write(f"{count.name}: {count.dropped} of {count.seen} left out")
         for reason, number in export.sieve.reasons.most_common():
             self.stderr.write(f"  {number}: {plain(reason)}")
         self.stderr.write(f"{export.records} records of {export.kept} trajectories in {target}")
         if options["json"]:
-            self.stdout.write(as_json(export.manifest()))
+            self.stdout.write(dump_json(export.manifest()))

@@ -1,4 +1,4 @@
-"""`manage.py export_trajectories OUT [--source SOURCE]`: runs as JSON Lines, with what they rest on."""
+"""`manage.py export_trajectories OUT [--source SOURCE]`: runs as JSON Lines, with their environments and tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from webapp.commands import known_source, one_clear_line, source_name, write_file
+from webapp.commands import parse_source_name, report_in_one_line, require_known_source, write_file
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.services import sources
-from webapp.trajectories.transfer.written_records import exported_lines
+from webapp.trajectories.services import list_sources
+from webapp.trajectories.transfer.written_records import iterate_exported_lines
 
 
 class Command(BaseCommand):
@@ -21,11 +21,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
-        parser.add_argument("--source", type=source_name, help="only runs of this source")
+        parser.add_argument("--source", type=parse_source_name, help="only runs of this source")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
+        with report_in_one_line():
             source = options["source"] or ""
-            known_source(source, sources())
+            require_known_source(source, list_sources())
             rows = Trajectory.objects.filter(**({"source": source} if source else {}))
-            write_file(options["file"], exported_lines(rows, "id"))
+            write_file(options["file"], iterate_exported_lines(rows, "id"))

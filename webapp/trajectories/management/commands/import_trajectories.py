@@ -8,8 +8,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.files import MAX_FILE_BYTES, read_content
-from synthesis.runtime import default_sandbox
-from webapp.commands import as_json, one_clear_line, source_name, tell_failures, tell_frames, teller
+from synthesis.runtime import get_default_sandbox
+from webapp.commands import (
+    dump_json,
+    make_progress_writer,
+    parse_source_name,
+    report_failures,
+    report_frames,
+    report_in_one_line,
+)
 from webapp.trajectories.importer import import_file
 from webapp.uploads import require_success
 
@@ -22,8 +29,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
-        told = "the source its environments were imported under; by default what an export says"
-        parser.add_argument("--source", type=source_name, default="envscaler", help=told)
+        source_help = "the source its environments were imported under; by default what an export says"
+        parser.add_argument("--source", type=parse_source_name, default="envscaler", help=source_help)
         parser.add_argument(
             "--frame",
             action="store_true",
@@ -32,10 +39,10 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with one_clear_line():
-            content, tell = read_content(options["file"]), teller(self.stderr.write)
+        with report_in_one_line():
+            content, tell = read_content(options["file"]), make_progress_writer(self.stderr.write)
             result = import_file(
-                default_sandbox(),
+                get_default_sandbox(),
                 content,
                 options["file"].name,
                 MAX_FILE_BYTES,
@@ -43,25 +50,25 @@ class Command(BaseCommand):
                 tell,
                 frames=options["frame"],
             )
-        self._tell_runs(result) if "reproduced" in result else self._tell_foreign(result)
+        self._print_run_result(result) if "reproduced" in result else self._print_foreign_result(result)
         if options["json"]:
-            self.stdout.write(as_json(result))
-        with one_clear_line():
+            self.stdout.write(dump_json(result))
+        with report_in_one_line():
             require_success(result)
 
-    def _tell_foreign(self, result: dict[str, Any]) -> None:
-        tell_failures(self.stderr.write, "trajectory", result["failed"])
+    def _print_foreign_result(self, result: dict[str, Any]) -> None:
+        report_failures(self.stderr.write, "trajectory", result["failed"])
         failed = len(result["failed"]) + result.get("more_failed", 0)
         self.stderr.write(
             f"trajectories without an environment: {result['created']} created, {result['unchanged']} unchanged, "
             f"{failed} failed"
         )
 
-    def _tell_runs(self, result: dict[str, Any]) -> None:
+    def _print_run_result(self, result: dict[str, Any]) -> None:
         for kind, counts in result.get("brought", {}).items():
-            told = ", ".join(f"{count} {name}" for name, count in counts.items())
-            self.stderr.write(f"{kind} that they rest on: {told}")
-        tell_failures(self.stderr.write, "run", result["failed"])
+            count_words = ", ".join(f"{count} {name}" for name, count in counts.items())
+            self.stderr.write(f"{kind} that they rest on: {count_words}")
+        report_failures(self.stderr.write, "run", result["failed"])
         for item in result["diverged"]:
             self.stderr.write(
                 f"{item['task']}: recorded {item['recorded']}, reproduced {item['reproduced']}, "
@@ -71,4 +78,4 @@ class Command(BaseCommand):
             f"runs: {result['created']} created, {result['unchanged']} unchanged, {result['reproduced']} reproduced, "
             f"{len(result['diverged'])} diverged, {len(result['failed'])} failed"
         )
-        tell_frames(self.stderr.write, result)
+        report_frames(self.stderr.write, result)

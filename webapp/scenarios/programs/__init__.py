@@ -1,0 +1,1 @@
+"""Programs that tasks were made by, on their pages: the solution, the verification script, and their debugging."""
