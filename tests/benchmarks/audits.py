@@ -49,7 +49,7 @@ class OldShape:
     def judge(self, source, initial, final, answer, patches):
         """Judge."""
         modules = sys.modules
-        evaluate, apply_patch = modules["envbox.check_run"].evaluate, modules["envbox.patches"].apply_patch
+        evaluate, apply_patch = modules["envbox.check_run"].evaluate_check, modules["envbox.patches"].apply_patch
         dumps, loads = modules["marshal"].dumps, modules["marshal"].loads
         states = [final]
         for patch in patches:
