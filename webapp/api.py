@@ -15,6 +15,10 @@ from ninja.operation import Operation
 
 from webapp.batches.api import router as batches
 from webapp.batches.yields.api import router as batch_yields
+from webapp.common.rest import etags, problems
+from webapp.common.rest.auth import Needs, require_scope
+from webapp.common.rest.strict import make_strict
+from webapp.common.rest.types import BodyParser
 from webapp.datasets.api import router as datasets
 from webapp.datasets.export.api import router as dataset_exports
 from webapp.datasets.file_api import router as files
@@ -28,10 +32,6 @@ from webapp.jobs.api import router as jobs
 from webapp.labelling.api import router as labelling
 from webapp.labelling.results.agreement_api import router as agreement
 from webapp.pages.statistics.ecosystem_api import router as ecosystem
-from webapp.rest import etags, problems
-from webapp.rest.auth import Needs, require_scope
-from webapp.rest.strict import make_strict
-from webapp.rest.types import BodyParser
 from webapp.review.rest.decision_api import router as decisions
 from webapp.review.rest.hold_api import router as holds
 from webapp.review.rest.queue_api import router as review_queues

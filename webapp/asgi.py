@@ -26,8 +26,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 with exclude_from_collection():
     django.setup(set_prefix=False)
 
-from webapp.middleware import POLICY  # asks Django for its settings as it is loaded
-from webapp.rest import bodies, problems
+from webapp.common.middleware import POLICY  # asks Django for its settings as it is loaded
+from webapp.common.rest import bodies, problems
 
 IDLE_THREADS = 16
 SHARED_TEMPLATES = ("*.html", "parts/*.html", "lists/*.html")

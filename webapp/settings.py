@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-from webapp import env
+from webapp.common import env
 from webapp.stack.install import CPU_INDEX
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -103,8 +103,8 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_ace",
     "webapp.accounts",
-    "webapp.lists",
-    "webapp.events",
+    "webapp.common.lists",
+    "webapp.common.events",
     "webapp.jobs",
     "webapp.endpoints",
     "webapp.webhooks",
@@ -124,10 +124,10 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "webapp.middleware.content_security_policy",
-    "webapp.rest.problems.api_problems",
-    "webapp.middleware.request_origin",
-    "webapp.error_responses.RefusalPages",
+    "webapp.common.middleware.content_security_policy",
+    "webapp.common.rest.problems.api_problems",
+    "webapp.common.middleware.request_origin",
+    "webapp.common.error_responses.RefusalPages",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -148,14 +148,14 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.context.house",
+                "webapp.common.context.house",
             ],
-            "builtins": ["webapp.templatetags.show", "webapp.templatetags.cells"],
-            "libraries": {"show": "webapp.templatetags.show"},
+            "builtins": ["webapp.common.templatetags.show", "webapp.common.templatetags.cells"],
+            "libraries": {"show": "webapp.common.templatetags.show"},
         },
     },
 ]
-FORM_RENDERER = "webapp.forms.rows.RowRenderer"
+FORM_RENDERER = "webapp.common.forms.rows.RowRenderer"
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = ["webapp.accounts.sessions.AccountBackend"]
 SESSION_ENGINE = "webapp.accounts.sessions"

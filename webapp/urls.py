@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from webapp import api_reference
 from webapp.api import api
+from webapp.pages import api_reference
 
 urlpatterns = [
     path("", include("webapp.pages.urls")),
     path("account/", include("webapp.accounts.urls")),
     path("api/", api_reference.show_reference, name="api-reference"),
     path("api/v1/", api.urls),
-    path("events/", include("webapp.events.urls")),
-    path("lists/", include("webapp.lists.urls")),
+    path("events/", include("webapp.common.events.urls")),
+    path("lists/", include("webapp.common.lists.urls")),
     path("jobs/", include("webapp.jobs.urls")),
     path("endpoints/", include("webapp.endpoints.urls")),
     path("webhooks/", include("webapp.webhooks.urls")),

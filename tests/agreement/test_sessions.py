@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from tests.agreement import seed
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.jobs.jobs import run_job
 from webapp.jobs.models import Job, JobState
 from webapp.labelling.models import Agreement, Label, LabelSession, Settlement

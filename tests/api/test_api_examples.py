@@ -14,8 +14,8 @@ from django.test import Client, RequestFactory
 
 from tests.fixtures import pages_seed
 from webapp.accounts.models import User
+from webapp.common.rest.api_examples import build_api_call
 from webapp.endpoints.models import Endpoint
-from webapp.rest.api_examples import build_api_call
 
 HOSTILE = "a'b\"c$(touch hit)`touch hit`\\\n;&|é\u202e" + pages_seed.EVIL
 

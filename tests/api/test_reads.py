@@ -13,9 +13,9 @@ import webapp
 from tests.fixtures import pages_seed, replay_seed
 from tests.fixtures.api import Program, problem
 from webapp.accounts.models import AuditEntry, User
+from webapp.common.paging import encode_cursor
+from webapp.common.rest.problems import CODES
 from webapp.environments.models import Environment
-from webapp.paging import encode_cursor
-from webapp.rest.problems import CODES
 from webapp.trajectories.models import Score
 from webapp.trajectories.states import load_state_at
 

@@ -9,9 +9,9 @@ from django.http import Http404
 from django.test import RequestFactory
 
 from synthesis.errors import EnvariumError, FormatError, InfrastructureError, InputError, LLMError
-from webapp.claims import StaleClaim
-from webapp.error_responses import RefusalPages
-from webapp.errors import (
+from webapp.common.claims import StaleClaim
+from webapp.common.error_responses import RefusalPages
+from webapp.common.errors import (
     Conflict,
     FieldFault,
     NotFound,
@@ -21,7 +21,7 @@ from webapp.errors import (
     Unusable,
     UpstreamError,
 )
-from webapp.rest.problems import build_domain_problem, serialize_problem
+from webapp.common.rest.problems import build_domain_problem, serialize_problem
 from webapp.workers.errors import CallsUsedUp, RecordGap, UnknownWorker, WrongHash, WrongOffset
 
 PROBLEMS: list[tuple[EnvariumError, int, str]] = [

@@ -18,11 +18,11 @@ from tests.fixtures import pages_seed
 from tests.fixtures.api import BASE, PROBLEM, Program, problem, program
 from webapp.accounts.models import AuditEntry, User
 from webapp.asgi import bound_bodies
+from webapp.common.rest import bodies
+from webapp.common.rest.problems import Problem
+from webapp.common.uploads import FOLDER
 from webapp.edits.schemas import EditStart
 from webapp.jobs.models import Job
-from webapp.rest import bodies
-from webapp.rest.problems import Problem
-from webapp.uploads import FOLDER
 
 pytestmark = pytest.mark.django_db
 ATIF = b'[{"schema_version": "ATIF-v1.6", "steps": []}]'

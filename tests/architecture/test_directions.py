@@ -225,23 +225,31 @@ def test_lower_apps_do_not_know_upper_ones() -> None:
 
 
 def test_what_routers_share_knows_no_router() -> None:
-    """`webapp/rest` stands on accounts and the broker; routers stand on it, and `webapp/api.py` on them."""
-    below = ("webapp.accounts", "webapp.broker", "webapp.database.connections", "webapp.paging", "webapp.rest")
-    below += ("webapp.disk", "webapp.errors", "webapp.error_responses")
-    wrong = [(p, t) for p, _, t in edges("webapp/rest") if head(t, 0) == "webapp" and not t.startswith((*below,))]
-    above = {"webapp.urls", "webapp.api_reference"}
+    """`webapp/common/rest` stands on accounts and the broker; routers stand on it, and `webapp/api.py` on them."""
+    below = (
+        "webapp.accounts",
+        "webapp.common.broker",
+        "webapp.common.database.connections",
+        "webapp.common.paging",
+        "webapp.common.rest",
+    )
+    below += ("webapp.common.disk", "webapp.common.errors", "webapp.common.error_responses")
+    wrong = [
+        (p, t) for p, _, t in edges("webapp/common/rest") if head(t, 0) == "webapp" and not t.startswith((*below,))
+    ]
+    above = {"webapp.urls", "webapp.pages.api_reference"}
     wrong += [(p, t) for p, o, t in edges("webapp") if t.startswith("webapp.api") and o not in above]
     assert not wrong
 
 
 def test_only_the_api_speaks_of_problems() -> None:
-    """Domain code and pages raise errors of the domain; `webapp/rest/problems.py` alone turns them into problems."""
-    boundary = {"webapp.api", "webapp.asgi", "webapp.api_reference"}
+    """Domain code and pages raise errors of the domain; `webapp.common.rest.problems` alone makes problems of them."""
+    boundary = {"webapp.api", "webapp.asgi", "webapp.pages.api_reference"}
     wrong = [
         (place, target)
         for place, origin, target in edges("webapp")
-        if target.startswith("webapp.rest.problems")
-        and not origin.startswith("webapp.rest.")
+        if target.startswith("webapp.common.rest.problems")
+        and not origin.startswith("webapp.common.rest.")
         and origin not in boundary
         and not re.fullmatch(r"(\w+_)?api", origin.rpartition(".")[2])
     ]
@@ -249,7 +257,7 @@ def test_only_the_api_speaks_of_problems() -> None:
 
 
 def test_one_module_reads_query_parameters() -> None:
-    """Pages read them through `webapp.query_params.Params`; the API declares its own."""
+    """Pages read them through `webapp.common.query_params.Params`; the API declares its own."""
     wrong = []
     for path in sources("webapp"):
         if path.stem == "api" or path.stem.endswith("_api") or "rest" in path.parts:
@@ -268,7 +276,7 @@ def test_one_module_looks_at_htmx_headers() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sources("webapp")
         for node in nodes_of(path)
-        if isinstance(node, ast.Attribute) and node.attr == "htmx" and path != ROOT / "webapp/htmx.py"
+        if isinstance(node, ast.Attribute) and node.attr == "htmx" and path != ROOT / "webapp/common/htmx.py"
     ]
     assert not wrong
 

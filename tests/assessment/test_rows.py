@@ -19,7 +19,7 @@ from tests.assessment.support import SOURCE, assembled, bench, record
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program
 from tests.fixtures.markup import flat
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 from webapp.environments.assessment_services import iterate_case_drafts, save_assessment, start_rerun
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version, VersionRun
 from webapp.environments.services import save_environment

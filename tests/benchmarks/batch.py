@@ -166,7 +166,7 @@ def sent_by(batch: Any) -> list[bytes]:
     """The bodies of a batch's requests."""
     from synthesis.llm.calls import StageCall
     from webapp.batches.models import Body, LLMCall
-    from webapp.content_store import load_value
+    from webapp.common.content_store import load_value
 
     keys = LLMCall.objects.filter(batch=batch).order_by("id").values_list("request", flat=True)
     return [

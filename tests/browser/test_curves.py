@@ -68,7 +68,7 @@ def step_of(page: Page, chart: str = "reward") -> int:
 
 
 def publish(job: TrainingJob) -> None:
-    from webapp.events.services import publish_topics
+    from webapp.common.events.services import publish_topics
 
     publish_topics([f"training:{job.pk}"])
 

@@ -123,7 +123,7 @@ def test_an_agent_is_run_followed_paused_and_seen_to_its_end(live_site: str, chr
 
 
 def test_two_tabs_share_one_stream_and_one_takes_over(live_site: str, chromium: Browser) -> None:
-    from webapp.events.services import publish_topics
+    from webapp.common.events.services import publish_topics
 
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))
@@ -174,7 +174,7 @@ def test_a_stream_that_says_nothing_is_not_waited_for(live_site: str, chromium: 
 
 def test_what_changes_while_a_part_is_fetched_is_fetched_too(live_site: str, chromium: Browser) -> None:
     """The last change of a job came while the one before was fetched, and the page said “running” until a beat."""
-    from webapp.events.services import publish_topics
+    from webapp.common.events.services import publish_topics
 
     task = apart(lambda: prepared("http://127.0.0.1:9/v1"))
     apart(lambda: _started(task))

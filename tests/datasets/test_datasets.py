@@ -30,7 +30,7 @@ from tests.training_data.test_export import solving, store
 from training import dataset as frozen
 from training.dataset import Split, TaskRow, TrajectoryRow
 from webapp.accounts.models import AuditEntry
-from webapp.claims import StaleClaim
+from webapp.common.claims import StaleClaim
 from webapp.datasets import freeze_job, queries, row_names, row_source, services
 from webapp.datasets.choice.resolved import ResolvedSelection
 from webapp.datasets.models import Dataset, DatasetState

@@ -23,13 +23,13 @@ from tests.datasets.dataset_support import add_task, carry_out, make_environment
 from tests.fixtures.dataset_seed import frozen, spoken, trajectory_rows
 from tests.fixtures.pages_seed import person
 from training.dataset import Row, Split, TrajectoryRow, parse_line
+from webapp.common.errors import Conflict
 from webapp.datasets import services as datasets
 from webapp.datasets.export import export_job, services
 from webapp.datasets.export.files import write_files
 from webapp.datasets.models import Dataset, DatasetExport, ExportState
 from webapp.datasets.selection import parse_selection
 from webapp.datasets.storage import open_file
-from webapp.errors import Conflict
 from webapp.jobs import services as jobs
 from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState

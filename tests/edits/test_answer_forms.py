@@ -18,10 +18,10 @@ from tests.edits.seed import SeedLibrary, scenario_record
 from tests.edits.test_pages import carried_out
 from tests.fixtures.api import program
 from webapp.accounts.models import User
+from webapp.common.errors import ChangedMeanwhile
 from webapp.edits import services
 from webapp.edits.models import Edit
 from webapp.edits.stale_edit import build_stale_sides
-from webapp.errors import ChangedMeanwhile
 from webapp.review.task_gate import list_obstacles
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task, TaskRevision

@@ -13,6 +13,7 @@ from synthesis.runtime import Sandbox
 from tests.edits.seed import PROGRAM, RIGHT, WRONG, SeedLibrary, approve, environment_record
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
+from webapp.common.errors import ChangedMeanwhile, Conflict
 from webapp.edits import services
 from webapp.edits.effects.run_effects import count_left_out_attempts, list_evidence
 from webapp.edits.forecasts import compute_forecast, is_forecast_valid
@@ -22,7 +23,6 @@ from webapp.edits.proposals import get_base_parts, get_editable_source, merge_ch
 from webapp.edits.saved_edit import save_edit
 from webapp.edits.stale_edit import build_stale_sides
 from webapp.environments.models import Version
-from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review.models import ReviewDecision
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task

@@ -12,12 +12,12 @@ from tests.edits.test_pages import carried_out
 from tests.fixtures.llm import llm_server, say
 from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import User
+from webapp.common.errors import Conflict
 from webapp.edits import services
 from webapp.edits.models import Edit
 from webapp.edits.proposals import get_editable_source
 from webapp.endpoints.services import set_roles
 from webapp.environments.models import Tool
-from webapp.errors import Conflict
 
 if TYPE_CHECKING:
     from synthesis.runtime import Sandbox

@@ -7,9 +7,9 @@ import zlib
 import pytest
 
 from synthesis.errors import InputError
-from webapp import content_store
 from webapp.batches.models import Body
-from webapp.content_store import Content
+from webapp.common import content_store
+from webapp.common.content_store import Content
 from webapp.environments.models import CaseState
 from webapp.scenarios.models import StateBody
 

@@ -27,7 +27,7 @@ from tests.fixtures.atif_files import TERMINAL
 from tests.importing import samples
 from tests.importing.test_importer import load
 from webapp.accounts.models import User
-from webapp.disk import get_disk
+from webapp.common.disk import get_disk
 from webapp.environments.models import Environment, Version
 from webapp.jobs import services as jobs
 from webapp.jobs.jobs import execute_job

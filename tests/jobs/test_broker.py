@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 import redis
 
-from webapp.broker import make_client
+from webapp.common.broker import make_client
 
 
 @pytest.mark.parametrize("scheme", ["redis", "redis+socket"])

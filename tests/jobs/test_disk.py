@@ -14,7 +14,7 @@ from synthesis.errors import InfrastructureError
 from tests.fixtures.api import problem, program
 from tests.fixtures.pages_seed import person
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
-from webapp import disk
+from webapp.common import disk
 from webapp.jobs import services
 from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState

@@ -13,8 +13,8 @@ from django.utils import timezone
 from tests.fixtures.api import problem, program
 from tests.fixtures.pages_seed import person
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
-from webapp.claims import StaleClaim
-from webapp.database.connections import is_away
+from webapp.common.claims import StaleClaim
+from webapp.common.database.connections import is_away
 from webapp.jobs import services
 from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext

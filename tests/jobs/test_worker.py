@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.fixtures.processes import ROOT, child_environment, wait_for
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
-from webapp.broker import make_client
+from webapp.common.broker import make_client
 from webapp.jobs import services
 from webapp.jobs.models import Job, JobLog, JobState
 

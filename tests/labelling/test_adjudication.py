@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from synthesis.errors import InputError
 from tests.labelling import seed
+from webapp.common.errors import Conflict
 from webapp.environments.models import Environment
-from webapp.errors import Conflict
 from webapp.labelling import adjudication, adjudication_views, answers, sessions
 from webapp.labelling.answers import LabelChoice, Placing
 from webapp.labelling.models import LabelItem, Settlement

@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from tests.labelling import seed
 from webapp.accounts.models import AuditEntry, User
-from webapp.errors import Conflict
-from webapp.events.models import Event
+from webapp.common.errors import Conflict
+from webapp.common.events.models import Event
 from webapp.labelling import adjudication, discussions, sessions
 from webapp.labelling.models import Label, LabelItem, LabelSession, Reservation
 from webapp.labelling.progress import compute_round_progress

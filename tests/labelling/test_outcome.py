@@ -8,8 +8,8 @@ from django.test import Client
 from synthesis.errors import InputError
 from tests.labelling import seed
 from webapp.accounts.models import AuditEntry, User
+from webapp.common.errors import ChangedMeanwhile, Conflict
 from webapp.environments.models import Environment
-from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.labelling.adjudication import settle_agreed_items, settle_with_label
 from webapp.labelling.answers import LabelChoice, Placing, submit_label
 from webapp.labelling.models import Label, LabelSession, SessionState

@@ -12,7 +12,7 @@ from tests.fixtures.llm import Request, Scripted, llm_server, say
 from tests.labelling import seed
 from tests.labelling.test_blindness import client_of
 from tests.rollouts_web.support import endpoint_at
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.labelling import adjudication, sessions
 from webapp.labelling.models import Ask, Label
 from webapp.labelling.progress import compute_round_progress

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.labelling import seed
 from webapp.accounts.models import User
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.labelling import answers, reservations, sessions
 from webapp.labelling.answers import LabelChoice, Placing, submit_label
 from webapp.labelling.models import Ask, Label, LabelDraft, Reservation

@@ -13,11 +13,11 @@ from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.markup import markup
 from webapp.accounts.models import AuditEntry, User
 from webapp.batches.models import Batch
+from webapp.common.lists.columns import get_next_order
+from webapp.common.lists.models import ColumnChoice, SavedView
+from webapp.common.lists.registry import LISTS, PAGES
 from webapp.datasets.models import Dataset, StoredFile
 from webapp.jobs.models import Job
-from webapp.lists.columns import get_next_order
-from webapp.lists.models import ColumnChoice, SavedView
-from webapp.lists.registry import LISTS, PAGES
 from webapp.taxonomy.models import Node, NodeCounts, Theme
 
 pytestmark = pytest.mark.django_db

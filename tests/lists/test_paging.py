@@ -7,9 +7,9 @@ from django.db import connection
 from django.test import Client
 
 from tests.fixtures import pages_seed
-from webapp import paging
+from webapp.common import paging
+from webapp.common.paging import RowCount, count_rows
 from webapp.environments.models import Environment
-from webapp.paging import RowCount, count_rows
 
 pytestmark = pytest.mark.django_db
 

@@ -8,14 +8,14 @@ from django.test import Client
 from tests.fixtures import pages_seed, replay_seed, runs_seed
 from webapp.accounts.models import User
 from webapp.batches.models import Batch
+from webapp.common.lists.models import SavedView
+from webapp.common.templatetags.show import marked
 from webapp.environments.models import Tool
 from webapp.jobs.models import Job
-from webapp.lists.models import SavedView
 from webapp.pages.search import Hit, parse_query, search_all
 from webapp.review.models import ReviewQueue
 from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Node, Theme
-from webapp.templatetags.show import marked
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<img src=x onerror=window.hit=1> quixotic"

@@ -7,10 +7,10 @@ from django.test import Client
 
 from tests.fixtures import pages_seed, replay_seed
 from webapp.accounts.models import AuditEntry, User
-from webapp.errors import Conflict
-from webapp.lists import services
-from webapp.lists.columns import Column, get_next_order
-from webapp.lists.models import ColumnChoice, SavedView
+from webapp.common.errors import Conflict
+from webapp.common.lists import services
+from webapp.common.lists.columns import Column, get_next_order
+from webapp.common.lists.models import ColumnChoice, SavedView
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<img src=x onerror=window.hit=1>\u202e"

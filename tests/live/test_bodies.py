@@ -15,7 +15,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.api import token_of
 from tests.live.test_site import cookie
 from webapp.accounts.models import Role
-from webapp.rest import bodies
+from webapp.common.rest import bodies
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MIB = 1 << 20

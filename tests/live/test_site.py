@@ -18,7 +18,7 @@ from django.test import Client
 from tests.fixtures import pages_seed
 from tests.fixtures.processes import child_environment, launch, wait_for
 from webapp.accounts.models import Role, User
-from webapp.events.services import publish_topics
+from webapp.common.events.services import publish_topics
 from webapp.stack.services import build_web_service
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -15,10 +15,10 @@ from django.db import connection
 
 from tests.fixtures import pages_seed
 from webapp.accounts.models import Role, User
-from webapp.events import hub as hubs
-from webapp.events import services, stream
-from webapp.events.hub import Hub, get_hub
-from webapp.events.models import Event
+from webapp.common.events import hub as hubs
+from webapp.common.events import services, stream
+from webapp.common.events.hub import Hub, get_hub
+from webapp.common.events.models import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ONE, OTHER = "job:1", "job:2"

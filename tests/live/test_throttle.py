@@ -11,9 +11,9 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from tests.fixtures.processes import wait_for
-from webapp.events import throttle as module
-from webapp.events.models import Event
-from webapp.events.throttle import Throttle
+from webapp.common.events import throttle as module
+from webapp.common.events.models import Event
+from webapp.common.events.throttle import Throttle
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECONDS = 0.4

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from webapp.frequencies import rank_by_count
+from webapp.common.frequencies import rank_by_count
 
 
 def test_equally_frequent_values_are_ranked_by_name() -> None:

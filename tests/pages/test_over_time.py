@@ -14,7 +14,7 @@ from tests.fixtures import pages_seed, replay_seed
 from tests.fixtures.markup import flat
 from training.examples.records import SOURCE
 from webapp.batches.models import Body, LLMCall
-from webapp.content_store import store_values
+from webapp.common.content_store import store_values
 from webapp.environments.models import Environment
 from webapp.pages.statistics import over_time as module
 from webapp.pages.statistics.over_time import compute_daily_statistics

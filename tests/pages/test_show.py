@@ -8,7 +8,7 @@ import pytest
 from django.template import Context, Template
 from django.utils import timezone
 
-from webapp.templatetags import show
+from webapp.common.templatetags import show
 
 
 def test_hidden_characters_are_named_and_markup_is_escaped() -> None:

@@ -20,7 +20,7 @@ from webapp.batches.command_run import build_report, run_batch_to_end
 from webapp.batches.models import Batch, BatchItem, BatchProduct, Body, LLMCall
 from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.trial import Trial, try_endpoint
 from webapp.environments.models import Environment

@@ -16,8 +16,8 @@ from django.utils import timezone
 from tests.assessment.rows import saved
 from tests.review import seed
 from webapp.accounts.models import User
+from webapp.common.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.environments.models import Tool
-from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.review import assignments, queues, transfers
 from webapp.review.assignments import pull_next_assignment
 from webapp.review.decisions import DecisionChoice, create_decision

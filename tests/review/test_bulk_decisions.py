@@ -10,7 +10,7 @@ from django.test import Client
 
 from tests.review import seed
 from webapp.accounts.models import User
-from webapp.lists import bulk_acts
+from webapp.common.lists import bulk_acts
 from webapp.review.decisions import DecisionChoice, create_decision
 from webapp.review.models import ReviewDecision, ReviewKind
 from webapp.review.task_gate import build_task_tag

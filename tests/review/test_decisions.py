@@ -10,7 +10,7 @@ from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import InputError
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
-from webapp.errors import ChangedMeanwhile, Conflict
+from webapp.common.errors import ChangedMeanwhile, Conflict
 from webapp.review import assignments, decisions
 from webapp.review.bulk.bulk_decisions import decide_on_tasks
 from webapp.review.decisions import DecisionChoice, create_decision, undo_bulk_act, undo_decision

@@ -13,7 +13,7 @@ from tests.fixtures.llm import Request, Scripted, llm_server, refuse, say
 from tests.review import seed
 from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import User
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.review.decisions import DecisionChoice, create_decision
 from webapp.review.judges.briefs import build_brief

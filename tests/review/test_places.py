@@ -8,7 +8,7 @@ from tests.fixtures import replay_seed
 from tests.review import seed
 from tests.review.test_pages import client_of, form_of
 from webapp.accounts.models import User
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.review import assignments, transfers
 from webapp.review.decisions import DecisionChoice, create_decision, undo_decision
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewKind

@@ -18,8 +18,8 @@ from synthesis.runtime import Episode, get_default_sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, html, llm_server, raw, say
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
 from tests.trajectories.loading import has_its_words
-from webapp.claims import StaleClaim
-from webapp.events.models import Event
+from webapp.common.claims import StaleClaim
+from webapp.common.events.models import Event
 from webapp.jobs import services as jobs
 from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext

@@ -11,7 +11,7 @@ from tests.fixtures.llm import call, llm_server
 from tests.fixtures.pages_seed import EVIL
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
 from tests.rollouts_web.test_jobs import run
-from webapp.events.models import Event
+from webapp.common.events.models import Event
 from webapp.jobs.models import Job, JobState
 from webapp.trajectories.models import AttemptState, Rollout, Trajectory
 from webapp.trajectories.rollouts.services import start_rollout

@@ -11,9 +11,9 @@ from typing import Any
 from synthesis.contracts import CheckRecord, ChecksVerifier, Program, Tool
 from synthesis.rollout import RolloutTask
 from training.dataset import Row, Split, TaskRow, TrajectoryRow, freeze_dataset_folder
+from webapp.common.public_ids import new_id
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.storage import store_folder
-from webapp.public_ids import new_id
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
 from webapp.runs.spec import DEMO_MODEL, NewJob
 

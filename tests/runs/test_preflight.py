@@ -19,10 +19,10 @@ from tests.runs.job_support import asks, frozen, jsonl, lesson, lessons, task, t
 from training.config import Supervised
 from training.dataset import TrajectoryRow
 from training.sampler import Prompt, draw_epoch_rows
+from webapp.common.public_ids import new_id
 from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.endpoints.models import Endpoint, RoleModel
 from webapp.jobs.models import Job
-from webapp.public_ids import new_id
 from webapp.runs.launch.job_lookup import RefusedJob
 from webapp.runs.launch.preflight import Preflight, run_preflight
 from webapp.runs.models import (

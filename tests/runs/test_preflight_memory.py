@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from tests.runs.job_support import asks, frozen, lessons, tasks
+from webapp.common.templatetags.show import memory
 from webapp.runs.launch.preflight import Preflight, run_preflight
-from webapp.templatetags.show import memory
 from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db

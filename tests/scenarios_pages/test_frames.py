@@ -19,8 +19,8 @@ from tests.scenarios_pages.conftest import person
 from tests.verifiers.shop import ANSWER, TEA, UNPINNED, reference
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.tokens import create_token
+from webapp.common.errors import Conflict
 from webapp.environments.services import build_program
-from webapp.errors import Conflict
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS

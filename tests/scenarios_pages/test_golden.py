@@ -20,12 +20,12 @@ from tests.scenarios_pages import golden_desk as desk
 from tests.scenarios_pages.conftest import person
 from webapp.accounts.models import AuditEntry, User
 from webapp.accounts.tokens import create_token
+from webapp.common.errors import Conflict
 from webapp.edits import services as edits
 from webapp.edits.forecasts import compute_forecast
 from webapp.edits.models import Edit, Forecast
 from webapp.edits.saved_edit import save_edit
 from webapp.environments.services import build_program
-from webapp.errors import Conflict
 from webapp.jobs.models import Job, JobState
 from webapp.review.queues import QueueSettings, create_queue
 from webapp.scenarios.audits import services as audits

@@ -56,7 +56,7 @@ def _when_ok(url: str) -> tuple[int, dict[str, Any], float] | None:
 def test_no_worker_is_down_and_names_the_queues(tmp_path: Path, live_site: str):
     from django.conf import settings
 
-    from webapp.broker import make_client
+    from webapp.common.broker import make_client
 
     with make_client(settings.BROKER_URL) as broker:
         broker.flushdb()

@@ -21,7 +21,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.processes import child_environment, site, wait_for
 from tests.live.test_site import cookie, read
 from webapp.accounts.models import Role, User
-from webapp.events.services import publish_topics
+from webapp.common.events.services import publish_topics
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.xdist_group("web processes")]
 

@@ -8,7 +8,7 @@ from django.test import Client
 from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from tests.taxonomy.near import folds, plant, theme
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.taxonomy.changes.services import get_serial
 from webapp.taxonomy.models import Decision, Node, TreeChange
 from webapp.taxonomy.near_duplicates import services

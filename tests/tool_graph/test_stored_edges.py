@@ -18,9 +18,9 @@ from webapp.batches.engine.theme_source import build_environment_specs
 from webapp.batches.models import Batch
 from webapp.batches.services import clone_batch, create_batch
 from webapp.batches.spec import BatchSettings
+from webapp.common.errors import Conflict, NotFound
 from webapp.environments.models import Environment, Tool, ToolEdge, Version
 from webapp.environments.tool_graph.services import add_edge, read_known_edges, remove_edge, restore_edge, save_edges
-from webapp.errors import Conflict, NotFound
 
 OPENED = GraphEdge(source="open_file", target="get_row", parameter="key", reason="it returns keys")
 DROPPED = GraphEdge(source="drop_row", target="get_row", parameter="key", kind="weak")

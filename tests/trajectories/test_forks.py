@@ -14,7 +14,7 @@ from tests.fixtures.llm import Request, Scripted, call, calls, llm_server, say
 from tests.rollouts_web.support import OPEN_IT, endpoint_at, make_task, person
 from tests.trajectories.loading import has_its_words
 from webapp.accounts.models import User
-from webapp.errors import ChangedMeanwhile, Conflict
+from webapp.common.errors import ChangedMeanwhile, Conflict
 from webapp.jobs import services as jobs
 from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState

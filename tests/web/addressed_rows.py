@@ -18,7 +18,8 @@ from training.config import EvaluationJob
 from webapp.accounts.models import Role, User
 from webapp.accounts.tokens import create_token
 from webapp.batches.models import Batch, Body, LLMCall
-from webapp.content_store import store_values
+from webapp.common.content_store import store_values
+from webapp.common.lists.models import SavedView
 from webapp.datasets.export.services import start_export
 from webapp.datasets.file_uploads import store_file
 from webapp.datasets.models import StoredFile
@@ -27,7 +28,6 @@ from webapp.edits import services
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import CheckerMeasure, EdgeJudgement, ToolEdge, Version
 from webapp.jobs.models import JobState
-from webapp.lists.models import SavedView
 from webapp.review.models import Remark, ReviewDecision, ReviewQueue
 from webapp.runs.models import RolloutFile, TrainingAlert, TrainingJob
 from webapp.scenarios.models import Audit, Playground

@@ -8,8 +8,8 @@ import pytest
 from django.template import Context, Template
 
 from tests.fixtures import runs_seed
+from webapp.common.templatetags.show import number
 from webapp.runs.models import TrainingJob
-from webapp.templatetags.show import number
 
 
 @pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.shortcuts import render
 from django.test import RequestFactory
 
-from webapp.htmx import render_fragment
+from webapp.common.htmx import render_fragment
 
 FOLDER = Path(settings.BASE_DIR) / "templates"
 PAGES = sorted(

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.fixtures import pages_seed
 from webapp.accounts.models import User
-from webapp.database.kept_sql import COUNTED, EXISTS, VALUE, Given, KeptNumbers, KeptQuery, filter_among
+from webapp.common.database.kept_sql import COUNTED, EXISTS, VALUE, Given, KeptNumbers, KeptQuery, filter_among
 from webapp.jobs.models import Job
 
 pytestmark = pytest.mark.django_db

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from django.http import QueryDict
 
-from webapp.query_params import LARGEST_ID, Params, parse_whole_number
+from webapp.common.query_params import LARGEST_ID, Params, parse_whole_number
 
 
 def params(query: str) -> Params:

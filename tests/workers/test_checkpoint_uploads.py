@@ -24,9 +24,9 @@ from tests.workers.worker_support import (
     line,
     weights,
 )
-from webapp.claims import StaleClaim
-from webapp.disk import count_free_bytes
-from webapp.errors import Conflict, NotFound, Unusable
+from webapp.common.claims import StaleClaim
+from webapp.common.disk import count_free_bytes
+from webapp.common.errors import Conflict, NotFound, Unusable
 from webapp.runs.checkpoint_files import find_last_checkpoint, find_model_checkpoint
 from webapp.runs.models import (
     Checkpoint,

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from tests.workers import worker_support as support
 from tests.workers.worker_support import API, a_worker, at_once, claimed, queued, take
-from webapp.claims import StaleClaim
+from webapp.common.claims import StaleClaim
 from webapp.runs import transitions
 from webapp.runs.models import (
     AttemptEnd,

@@ -17,10 +17,10 @@ from tests.fixtures.pages_seed import person
 from tests.workers.serving_support import ADAPTERS, ServingProgram, checkpoint, own_key, served, trained
 from tests.workers.worker_support import FINAL, claimed, operator
 from webapp.accounts.models import Role
+from webapp.common.errors import Conflict
 from webapp.endpoints import services
 from webapp.endpoints.queries import find_choice, list_model_choices
 from webapp.endpoints.served_models import find_served_endpoint
-from webapp.errors import Conflict
 from webapp.runs.models import Checkpoint
 from webapp.workers import retention
 from webapp.workers.models import Deployment, Worker

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from tests.workers.worker_support import RECORDS, at_once, claimed, course, event, take, values
 from training.metrics import Position as Place
 from training.metrics import Writer, read_records
-from webapp.claims import StaleClaim
-from webapp.errors import Unusable
+from webapp.common.claims import StaleClaim
+from webapp.common.errors import Unusable
 from webapp.runs import transitions
 from webapp.runs.curves.series import load_series as curves
 from webapp.runs.models import (

@@ -34,8 +34,8 @@ from tests.workers.worker_support import (
     values,
 )
 from training.config import EvaluationJob
-from webapp.claims import StaleClaim
-from webapp.errors import Conflict, Unusable
+from webapp.common.claims import StaleClaim
+from webapp.common.errors import Conflict, Unusable
 from webapp.runs import control
 from webapp.runs.checkpoint_files import find_named_checkpoint
 from webapp.runs.curves.series import load_series

@@ -14,7 +14,7 @@ import pytest
 from tests.workers.test_checkpoint_uploads import upload
 from tests.workers.worker_support import API, attempt, claimed, learning, line, operator, queued, take, values
 from webapp.accounts.models import AuditEntry
-from webapp.claims import StaleClaim
+from webapp.common.claims import StaleClaim
 from webapp.runs import control
 from webapp.runs.curves.marks import list_marks
 from webapp.runs.curves.series import load_series

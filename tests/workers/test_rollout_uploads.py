@@ -12,7 +12,7 @@ import pytest
 from tests.fixtures import replay_seed
 from tests.workers.test_checkpoint_uploads import rollouts, stored_names
 from tests.workers.worker_support import at_once, blob, claimed, frozen, line, queued, step_lines
-from webapp.errors import Conflict, TooLarge, Unusable
+from webapp.common.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent
 from webapp.runs.rollouts import rollout_file
 from webapp.workers import rollout_uploads

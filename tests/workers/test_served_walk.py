@@ -186,7 +186,7 @@ def lost_with_its_worker(site: Site, row: Deployment, running: Running) -> None:
 def is_held(row: Deployment) -> bool:
     from django.conf import settings
 
-    from webapp.broker import make_client
+    from webapp.common.broker import make_client
 
     with make_client(settings.BROKER_URL) as broker:
         return any(True for _ in broker.scan_iter(match=f"envarium:serving:{row.public_id}:*:held"))

@@ -67,8 +67,10 @@ def has_scope(user: Any, scope: Scope) -> bool:
 
 
 def allow_file_bytes(most: int) -> Callable[[View], View]:
-    """Declare above `require_scope` that a page takes files, and how many bytes of them; `webapp.rest.bodies` adds the
-    form."""
+    """Declare above `require_scope` that a page takes files, and how many bytes of them.
+
+    `webapp.common.rest.bodies` adds the form's own bytes.
+    """
 
     def decorate_view(view: View) -> View:
         view.file_bytes = most  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from webapp.accounts.models import User
 from webapp.accounts.role_descriptions import describe_roles, list_rights
 from webapp.accounts.token_views import get_person
 from webapp.accounts.tokens import active_tokens, list_scopes
-from webapp.paging import paginate_by_keyset
+from webapp.common.paging import paginate_by_keyset
 
 
 def render_person(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> HttpResponse:

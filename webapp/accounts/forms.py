@@ -12,7 +12,7 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.people import is_made_password
 from webapp.accounts.role_descriptions import describe_roles, list_rights
 from webapp.accounts.tokens import DAYS, MOST_DAYS, list_scopes
-from webapp.forms.rows import PlainInput
+from webapp.common.forms.rows import PlainInput
 
 UNREMEMBERED = {"autocomplete": "off"}
 

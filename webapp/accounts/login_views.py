@@ -16,7 +16,7 @@ from webapp.accounts.forms import LoginForm, PasswordForm
 from webapp.accounts.login_brake import build_session_place, remember_browser
 from webapp.accounts.role_descriptions import describe_role
 from webapp.accounts.services import write_audit_entry
-from webapp.colour_schemes import COLOUR_SCHEMES
+from webapp.common.colour_schemes import COLOUR_SCHEMES
 
 YEAR_SECONDS = 365 * 86_400
 

@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models import F
 from django.utils import timezone
 
-from webapp.fields import OrderedJSONField
+from webapp.common.fields import OrderedJSONField
 
 
 class Role(models.TextChoices):

@@ -10,7 +10,7 @@ from django import forms
 from webapp.accounts.access import SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.queries import OF_PROGRAM
-from webapp.templatetags.show import plain
+from webapp.common.templatetags.show import plain
 
 MOST_LISTED = 500
 

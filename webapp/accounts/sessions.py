@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from webapp.accounts.models import User
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
 
 _SESSION = KeptQuery[Session](lambda: Session.objects.filter(session_key=Given("key"), expire_date__gt=Given("now")))
 _USER = KeptQuery[User](lambda: User.objects.filter(pk=Given("pk")))

@@ -16,7 +16,7 @@ from webapp.accounts.access import require_scope
 from webapp.accounts.forms import TokenForm
 from webapp.accounts.models import ApiToken, User
 from webapp.accounts.tokens import can_revoke, create_token, revoke_token
-from webapp.paging import paginate_by_keyset
+from webapp.common.paging import paginate_by_keyset
 
 
 def get_person(request: HttpRequest) -> User:

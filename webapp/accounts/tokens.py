@@ -17,7 +17,7 @@ from synthesis.errors import InputError
 from webapp.accounts.access import SCOPE_WORDS, SCOPES, has_scope
 from webapp.accounts.models import ApiToken, User
 from webapp.accounts.services import write_audit_entry
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
 
 MARK = "envr"
 ANOTHER = "Make another one on the page of your account."

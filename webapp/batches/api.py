@@ -44,12 +44,12 @@ from webapp.batches.schemas import (
     build_settings,
 )
 from webapp.batches.spec import BatchSettings, compare_settings
-from webapp.errors import Conflict
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.types import Id, PageOf
+from webapp.common.errors import Conflict
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.types import Id, PageOf
 
 router = Router(tags=["batches"])
 

@@ -7,6 +7,6 @@ class BatchesConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.batches.pages.batch_list import BATCHES
-        from webapp.lists.registry import register_list
+        from webapp.common.lists.registry import register_list
 
         register_list(BATCHES, "batches:list")

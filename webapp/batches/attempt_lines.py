@@ -9,8 +9,8 @@ from ninja import Schema
 from pydantic import Field
 
 from webapp.batches.models import AttemptRole, BatchAttempt
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import Id
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import Id
 from webapp.trajectories.schemas import OutcomeName
 
 

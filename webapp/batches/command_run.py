@@ -32,7 +32,7 @@ from webapp.batches.models import (
     StageRun,
     StageState,
 )
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 from webapp.jobs.jobs import run_job
 from webapp.jobs.models import JobState
 from webapp.jobs.services import reap_jobs

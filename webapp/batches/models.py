@@ -9,9 +9,9 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Upper
 
-from webapp.content_store import Content
+from webapp.common.content_store import Content
+from webapp.common.fields import OrderedJSONField
 from webapp.environments.models import Assessment, Environment, Version
-from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
 from webapp.scenarios.models import Scenario, Task, TaskRevision
 from webapp.trajectories.models import Trajectory

@@ -7,7 +7,7 @@ from typing import Annotated
 from ninja import Schema
 from pydantic import Field
 
-from webapp.rest.types import Json
+from webapp.common.rest.types import Json
 
 
 class DepartureOut(Schema):

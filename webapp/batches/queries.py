@@ -10,7 +10,7 @@ from django.db.models import CharField, Count, F, Func, Min, QuerySet
 from synthesis.pipeline import PIPELINES
 from synthesis.stages import LEVELS, Pipeline
 from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, Body, ItemState, LLMCall, StageRun
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 
 GROUPS = 200
 ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELLED)

@@ -18,10 +18,10 @@ from webapp.batches.engine.cast import fill_in_defaults
 from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED, BatchSettings
+from webapp.common.templatetags.show import counted
 from webapp.environments.models import Environment
 from webapp.scenarios.human_work import edited_tasks
 from webapp.scenarios.models import ReviewState, Task
-from webapp.templatetags.show import counted
 
 NAMED = 3
 """So many batches are named; the others are counted."""

@@ -18,8 +18,8 @@ from webapp.batches.preset_schemas import DepartureOut
 from webapp.batches.presets import TITLES, apply_preset
 from webapp.batches.services import build_text_spec, build_theme_spec
 from webapp.batches.spec import MOST_THEMES, BatchSettings
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, Id, Json, ShortText, Text
 
 LONGEST_TEXT = 100_000
 EXAMPLE: dict[str, Any] = {

@@ -40,11 +40,11 @@ from webapp.batches.models import (
     StageState,
 )
 from webapp.batches.spec import MOST_THEMES, BatchSettings
+from webapp.common.events.services import publish_topics
+from webapp.common.templatetags.show import counted
 from webapp.environments.models import Version
 from webapp.environments.services import build_record
 from webapp.environments.tool_graph.services import read_known_edges
-from webapp.events.services import publish_topics
-from webapp.templatetags.show import counted
 
 RETRIED = (ItemState.FAILED, ItemState.REJECTED, ItemState.CANCELLED)
 STILL = (BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED)

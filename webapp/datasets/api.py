@@ -10,6 +10,11 @@ from ninja import Query, Router, Schema, Status
 from pydantic import Field
 
 from webapp.accounts.services import write_audit_entry
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.problems import Problem
+from webapp.common.rest.types import PageOf, describe_file_answer
 from webapp.datasets import queries, services
 from webapp.datasets.evidence.near_duplicates import load_listed_pairs
 from webapp.datasets.models import Dataset, StoredFile
@@ -24,11 +29,6 @@ from webapp.datasets.schemas import (
     PublicId,
 )
 from webapp.datasets.storage import get_manifest, get_sentence, open_file
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.problems import Problem
-from webapp.rest.types import PageOf, describe_file_answer
 from webapp.trajectories.export.archive import build_attachment, read_blocks
 
 router = Router(tags=["datasets"])

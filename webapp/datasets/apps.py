@@ -8,9 +8,9 @@ class DatasetsConfig(AppConfig):
     label = "datasets"
 
     def ready(self) -> None:
+        from webapp.common.lists.registry import register_list
         from webapp.datasets.dataset_lists import DATASETS, FILES
         from webapp.datasets.tree_parts import find_affected_datasets
-        from webapp.lists.registry import register_list
         from webapp.taxonomy.changes.affected import register_affected
 
         register_affected(find_affected_datasets, rank=5)

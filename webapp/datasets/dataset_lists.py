@@ -9,13 +9,13 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
+from webapp.common.lists import list_filters
+from webapp.common.lists.bulk_acts import BulkAct, BulkList
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.lists.list_filters import ListFilter, parse_list_query
 from webapp.datasets import queries, services
 from webapp.datasets.file_uploads import delete_file
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
-from webapp.lists import list_filters
-from webapp.lists.bulk_acts import BulkAct, BulkList
-from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter, parse_list_query
 
 KINDS = ("tasks", "trajectories")
 DATASETS = RowList(

@@ -16,6 +16,13 @@ from synthesis.errors import InputError
 from training.dataset import Split
 from webapp.accounts.access import has_scope, require_scope
 from webapp.accounts.services import write_audit_entry
+from webapp.common.lists.bulk_acts import process_bulk_act
+from webapp.common.lists.list_context import build_filtered_list
+from webapp.common.lists.list_filters import parse_list_query
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call, build_list_call
+from webapp.common.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.datasets import dataset_lists, queries, row_page, services
 from webapp.datasets.choice.words import describe_selection
 from webapp.datasets.dataset_lists import KINDS
@@ -35,13 +42,6 @@ from webapp.datasets.preview import MEANINGS, DatasetPreview, build_preview, des
 from webapp.datasets.schemas import DatasetQuery
 from webapp.datasets.selection import DatasetSelection
 from webapp.datasets.storage import get_manifest, get_sentence, open_file
-from webapp.lists.bulk_acts import process_bulk_act
-from webapp.lists.list_context import build_filtered_list
-from webapp.lists.list_filters import parse_list_query
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call, build_list_call
-from webapp.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.verifiers import VERIFIER_NAMES
 from webapp.trajectories.export.archive import build_attachment, read_blocks

@@ -12,15 +12,15 @@ from django.http.response import HttpResponseBase
 from ninja import File, Form, Query, Router, Schema, UploadedFile
 from pydantic import Field
 
+from webapp.common.errors import Conflict
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.openai_lists import A_PAGE, After, PublicId, build_unknown_row_problem
+from webapp.common.rest.problems import FieldError, Problem
+from webapp.common.rest.types import ShortText, describe_file_answer
 from webapp.datasets import file_uploads, queries
 from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, serialize_file, serialize_made_file
 from webapp.datasets.models import StoredFile
-from webapp.errors import Conflict
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.openai_lists import A_PAGE, After, PublicId, build_unknown_row_problem
-from webapp.rest.problems import FieldError, Problem
-from webapp.rest.types import ShortText, describe_file_answer
 
 router = Router(tags=["training"])
 BLOCK = 1 << 20

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from ninja import Schema
 
+from webapp.common.rest.openai_lists import to_unix_seconds
+from webapp.common.rest.types import Json
 from webapp.datasets.file_uploads import format_first_problem
 from webapp.datasets.models import StoredFile
 from webapp.datasets.queries import MadeFile
-from webapp.rest.openai_lists import to_unix_seconds
-from webapp.rest.types import Json
 
 
 class FileOut(Schema):

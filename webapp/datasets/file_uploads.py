@@ -19,13 +19,13 @@ from synthesis.formats.values import clean_text
 from synthesis.parser import ReadLimits, read_in_process
 from training.dataset import DatasetKind, UploadLimits, UploadReport, drop_lines
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict, QuotaExceeded
+from webapp.common.public_ids import new_id
 from webapp.datasets.models import FileState, StoredFile
 from webapp.datasets.storage import drop_file
-from webapp.errors import Conflict, QuotaExceeded
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.services import enqueue_job
-from webapp.public_ids import new_id
 
 KIND = "check_file"
 FOLDER = "training-files"

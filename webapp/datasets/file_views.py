@@ -14,16 +14,16 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import allow_file_bytes, has_scope, require_scope
+from webapp.common.lists.bulk_acts import process_bulk_act
+from webapp.common.lists.list_context import build_filtered_list
+from webapp.common.lists.list_filters import parse_list_query
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.rest.api_examples import build_api_call
+from webapp.common.templatetags.show import plain
 from webapp.datasets import dataset_lists, file_uploads, queries, services
 from webapp.datasets.forms import SplitForm
 from webapp.datasets.models import FileState, StoredFile
 from webapp.datasets.preview import MEANINGS, require_file_rows
-from webapp.lists.bulk_acts import process_bulk_act
-from webapp.lists.list_context import build_filtered_list
-from webapp.lists.list_filters import parse_list_query
-from webapp.paging import paginate_by_keyset
-from webapp.rest.api_examples import build_api_call
-from webapp.templatetags.show import plain
 
 WHOLE = {"unit": "environment", "test_share": "0", "seed": "0"}
 

@@ -13,6 +13,7 @@ from django.http import QueryDict
 
 from synthesis.errors import InputError
 from training.dataset import Split
+from webapp.common.forms.rows import Options, PlainInput, build_options, offer_options
 from webapp.datasets.choice.resolved import require_existing_sets
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import UNITS, PreviewedRows, find_good_split, preview_rows
@@ -26,7 +27,6 @@ from webapp.datasets.selection import (
 )
 from webapp.environments.models import Environment
 from webapp.environments.queries import list_distinct_values
-from webapp.forms.rows import Options, PlainInput, build_options, offer_options
 from webapp.scenarios.models import ReviewState, Task
 from webapp.scenarios.verifiers import VERIFIER_TITLES
 from webapp.scenarios.withheld.filters import CHOICES

@@ -14,6 +14,8 @@ from synthesis.errors import EnvariumError, FormatError, InputError
 from synthesis.runtime import get_default_sandbox
 from training.dataset import DatasetReport, Manifest, Row, Split, freeze_dataset_folder, parse_line
 from training.dataset.files import LINE_BYTES
+from webapp.common.error_responses import describe_outage
+from webapp.common.events.services import publish_topics
 from webapp.datasets.choice.resolved import resolve_selection
 from webapp.datasets.choice.words import describe_selection
 from webapp.datasets.evidence.executions import Executions
@@ -22,8 +24,6 @@ from webapp.datasets.models import Dataset, DatasetState, StoredFile
 from webapp.datasets.row_source import LeftOut, iter_selection_rows
 from webapp.datasets.selection import DatasetSelection
 from webapp.datasets.storage import FOLDER, drop_folder, store_folder
-from webapp.error_responses import describe_outage
-from webapp.events.services import publish_topics
 from webapp.jobs.context import JobContext
 
 KIND = "freeze_dataset"

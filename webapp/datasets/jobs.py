@@ -6,6 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from webapp.common.templatetags.show import counted
 from webapp.datasets import file_uploads, freeze_job
 from webapp.datasets.export import export_job
 from webapp.datasets.models import Dataset, DatasetState
@@ -13,7 +14,6 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import register_job_handler
 from webapp.jobs.subjects import MadeLink, register_made_links, register_subject_page
-from webapp.templatetags.show import counted
 
 
 @register_subject_page("dataset")

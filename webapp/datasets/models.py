@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F
 
-from webapp.fields import OrderedJSONField
+from webapp.common.fields import OrderedJSONField
+from webapp.common.public_ids import public_id_field
 from webapp.jobs.models import Job
-from webapp.public_ids import public_id_field
 
 
 class FileState(models.TextChoices):

@@ -11,10 +11,10 @@ from synthesis.errors import EnvariumError, FormatError
 from synthesis.formats.verifier_record import describe_verifier
 from training.dataset import Row, SideName, TaskRow, TrajectoryRow, parse_line
 from training.dataset.files import LINE_BYTES
+from webapp.common.query_params import LARGEST_ID, Params, parse_whole_number
 from webapp.datasets.evidence.near_duplicates import get_row_instruction
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import get_manifest, open_file
-from webapp.query_params import LARGEST_ID, Params, parse_whole_number
 from webapp.scenarios.models import TaskRevision
 
 PAGE = 50

@@ -12,6 +12,8 @@ from synthesis.contracts import VerifierKind
 from synthesis.stages import ActionRange
 from training.config import SettingName
 from training.dataset import ApartBy, DatasetKind, Split, SplitUnit
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, Id, ShortText
 from webapp.datasets.evidence.near_duplicates import NearDuplicate
 from webapp.datasets.preview import DatasetPreview
 from webapp.datasets.selection import (
@@ -24,8 +26,6 @@ from webapp.datasets.selection import (
     OutcomeName,
     parse_selection,
 )
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, ShortText
 from webapp.scenarios.withheld.filters import WithheldName
 
 PublicId = Annotated[str, Field(max_length=60)]

@@ -11,13 +11,13 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from training.dataset import Split
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict
 from webapp.datasets.choice.resolved import require_existing_sets
 from webapp.datasets.choice.words import build_selection_title
 from webapp.datasets.file_uploads import format_first_problem
 from webapp.datasets.freeze_job import KIND
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.datasets.selection import DatasetSelection
-from webapp.errors import Conflict
 from webapp.jobs.services import enqueue_job
 
 WHOLE = Split(test_share=0)

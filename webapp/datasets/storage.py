@@ -17,8 +17,8 @@ from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
 from training.dataset import Manifest, Row, SideName, parse_line
 from training.dataset.files import LINE_BYTES, MANIFEST
+from webapp.common.errors import Conflict, NotFound
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.errors import Conflict, NotFound
 
 FOLDER = "datasets"
 FileName = Literal["train.jsonl", "test.jsonl", "manifest.json"]

@@ -11,6 +11,12 @@ from ninja import Query, Router
 
 from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import get_default_sandbox
+from webapp.common.errors import NotFound
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.edits import services
 from webapp.edits.case_runs import find_assessment, list_cases, load_person_verdicts, run_cases
 from webapp.edits.draft_body import check_state
@@ -19,14 +25,8 @@ from webapp.edits.models import Edit, EditKind, Forecast
 from webapp.edits.proposals import propose_program, require_readable
 from webapp.edits.schemas import EditBody, EditCasesOut, EditOut, EditQuery, EditStart, ForecastOut
 from webapp.environments.models import Tool, Version
-from webapp.errors import NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.types import Id, PageOf
 from webapp.scenarios.models import Task
 
 router = Router(tags=["edits"])

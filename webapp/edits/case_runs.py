@@ -14,7 +14,7 @@ from synthesis.contracts import Program, is_refusal
 from synthesis.errors import ProgramError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 from webapp.environments.case_groups import COMPARISONS, compare_outcome
 from webapp.environments.models import Assessment, CaseState, Tool, ToolCase, Version
 from webapp.review.tools.person_verdicts import PersonVerdict, classify_case, find_person_verdicts

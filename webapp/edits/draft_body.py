@@ -17,11 +17,11 @@ from synthesis.json_weight import is_shallow
 from synthesis.runtime.encoding import decode_state
 from synthesis.runtime.method_source import MOST_TOKENS
 from synthesis.syntax import count_tokens
+from webapp.common.rest.types import MOST_LEVELS
 from webapp.edits.draft_problems import find_form_problem
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.proposals import keep_changed_parts
 from webapp.edits.verifier_part import read_verifier_part
-from webapp.rest.types import MOST_LEVELS
 from webapp.scenarios.playground.argument_form import parse_typed_json
 from webapp.scenarios.states import store_state
 

@@ -15,6 +15,11 @@ from django_htmx.http import HttpResponseClientRedirect, HttpResponseClientRefre
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import get_default_sandbox
 from webapp.accounts.access import require_scope
+from webapp.common.error_responses import to_http_terms
+from webapp.common.errors import ChangedMeanwhile, Conflict
+from webapp.common.htmx import wants_fragment
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import LARGEST_ID, Params
 from webapp.edits import services
 from webapp.edits.case_marks import DeskMarks, build_desk_marks
 from webapp.edits.case_runs import (
@@ -32,11 +37,6 @@ from webapp.edits.proposals import propose_program
 from webapp.edits.stale_edit import build_stale_sides
 from webapp.edits.verifier_part import list_script_faults
 from webapp.environments.models import Tool, Version
-from webapp.error_responses import to_http_terms
-from webapp.errors import ChangedMeanwhile, Conflict
-from webapp.htmx import wants_fragment
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import LARGEST_ID, Params
 from webapp.scenarios.models import Task, TaskRevision
 
 EDITS_A_PAGE = 50

@@ -10,10 +10,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
+from webapp.common.htmx import render_fragment, wants_fragment
 from webapp.edits import services
 from webapp.edits.models import EditState
 from webapp.edits.page import build_edit_context, build_forecast_context
-from webapp.htmx import render_fragment, wants_fragment
 
 
 @require_scope("read")

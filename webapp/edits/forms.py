@@ -8,6 +8,7 @@ from django.http import QueryDict
 
 from synthesis.contracts import State
 from synthesis.contracts.verifier_kinds import SCRIPT_CHARS
+from webapp.common.query_params import Params
 from webapp.edits.answer_forms.form_parts import follow_form, read_drafted_form
 from webapp.edits.answer_forms.form_rows import build_form, read_rows, rearrange_rows
 from webapp.edits.draft_body import (
@@ -24,7 +25,6 @@ from webapp.edits.draft_body import (
 )
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.verifier_part import NEW_SCRIPT
-from webapp.query_params import Params
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 
 TYPED_CHARS = 5_000_000

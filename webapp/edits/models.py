@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
+from webapp.common.fields import OrderedJSONField
 from webapp.environments.models import Environment, Version
-from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
 from webapp.scenarios.models import StateBody, Task, TaskReference, TaskRevision
 from webapp.trajectories.models import Trajectory

@@ -9,7 +9,7 @@ from synthesis.contracts import CheckRecord, GoldenVerifier
 from synthesis.errors import FormatError, ProgramError
 from synthesis.formats.answer_form import build_field_checks
 from synthesis.formats.criteria import format_criterion_line
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 from webapp.edits.answer_forms.form_parts import read_drafted_form
 from webapp.edits.answer_forms.form_rows import MOST_ROWS, TYPE_WORDS, list_rows
 from webapp.edits.case_runs import find_assessment, list_cases, load_person_verdicts

@@ -17,6 +17,7 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import TaskAudit
 from webapp.accounts.row_log import set_actor
 from webapp.accounts.services import write_audit_entry as write_audit_log
+from webapp.common.errors import ChangedMeanwhile
 from webapp.edits.draft_problems import KEPT_REFERENCE, only_drops_reference
 from webapp.edits.effects.task_effects import prepare_task
 from webapp.edits.forecasts import Progress, compute_forecast, is_forecast_valid
@@ -32,7 +33,6 @@ from webapp.edits.services import find_edit, find_newest_forecast, is_stale
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import save_environment
 from webapp.environments.totals import lock_environment
-from webapp.errors import ChangedMeanwhile
 from webapp.review.carry_over import carry_decisions, reopen_task_items
 from webapp.review.verdicts import SETTLED
 from webapp.scenarios.audits.services import NamedJudge, build_audit_case, store_audit

@@ -11,6 +11,8 @@ from pydantic import ConfigDict, Field
 from synthesis.contracts import AnswerType, Equality
 from synthesis.contracts.verifier_kinds import MOST_ASSERTIONS, SCRIPT_CHARS
 from synthesis.formats.answer_form import MOST_FIELDS
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, CallArguments, Id, Json, ShortText, Text
 from webapp.edits.draft_body import (
     ANSWER_CHARS,
     CHECK_CHARS,
@@ -20,8 +22,6 @@ from webapp.edits.draft_body import (
     MOST_CHECKS,
     WHY_CHARS,
 )
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, CallArguments, Id, Json, ShortText, Text
 
 
 class EditOut(Schema):

@@ -9,6 +9,7 @@ from django.db import transaction
 from synthesis.contracts import State
 from synthesis.errors import ProgramError
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.edits.answer_forms.form_parts import merge_form
 from webapp.edits.answer_forms.proposed_form import fill_in_proposal
 from webapp.edits.draft_body import fill_draft, is_kept_already
@@ -26,7 +27,6 @@ from webapp.edits.verifier_part import serialize_restored
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import find_default_model
 from webapp.environments.models import Tool, Version
-from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job
 from webapp.jobs.services import enqueue_job

@@ -9,14 +9,14 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.endpoints import queries, services, trial
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.schemas import EndpointIn, EndpointLine, EndpointOut, TrialIn, TrialOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.types import Id, PageOf
 
 router = Router(tags=["endpoints"])
 

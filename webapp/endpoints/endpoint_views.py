@@ -14,13 +14,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import EnvariumError, InputError
 from webapp.accounts.access import require_scope
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import ApiExample, build_api_call
 from webapp.endpoints import queries, services
 from webapp.endpoints import trial as trying
 from webapp.endpoints.forms import EndpointForm, PriceForm, SamplingForm
 from webapp.endpoints.models import Endpoint, StructuredOutput
 from webapp.endpoints.schemas import EXAMPLE, EndpointIn
-from webapp.query_params import Params
-from webapp.rest.api_examples import ApiExample, build_api_call
 
 
 @require_scope("admin")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from webapp.fields import OrderedJSONField
+from webapp.common.fields import OrderedJSONField
 
 
 class LLMRole(models.TextChoices):

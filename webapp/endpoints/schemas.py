@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field
 
 from synthesis.llm.cost import Price
 from synthesis.llm.endpoint import StructuredForm
+from webapp.common.rest.types import BodyIn, ShortText, Text
 from webapp.endpoints.services import MAX_MODELS, MAX_PRICE, EndpointChanges
-from webapp.rest.types import BodyIn, ShortText, Text
 
 EXAMPLE: dict[str, Any] = {
     "name": "local",

@@ -9,6 +9,9 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from webapp.accounts.services import write_audit_entry
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.types import Id, PageOf, Position, describe_file_answer
 from webapp.environments import queries
 from webapp.environments.exporter import build_attachment
 from webapp.environments.models import Environment, Tool, Version
@@ -23,9 +26,6 @@ from webapp.environments.schemas import (
     VersionLine,
     VersionOut,
 )
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.types import Id, PageOf, Position, describe_file_answer
 
 router = Router(tags=["environments"])
 VERSION_LINE = ("environment_id", "number", "content_hash", "class_name", "created_at")

@@ -6,10 +6,10 @@ class EnvironmentsConfig(AppConfig):
     label = "environments"
 
     def ready(self) -> None:
+        from webapp.common.lists.registry import register_list
         from webapp.environments.queries import ENVIRONMENTS
         from webapp.environments.totals import HUNG
         from webapp.environments.tree_parts import find_affected_environments
-        from webapp.lists.registry import register_list
         from webapp.taxonomy.changes.affected import register_affected
         from webapp.taxonomy.changes.hung import register_hung
 

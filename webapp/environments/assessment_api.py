@@ -8,7 +8,11 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.environments import assessment_queries as queries
 from webapp.environments import assessment_services
 from webapp.environments.assessment_schemas import (
@@ -21,10 +25,6 @@ from webapp.environments.assessment_schemas import (
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.types import Id, PageOf
 
 router = Router(tags=["assessments"])
 

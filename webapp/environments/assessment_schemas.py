@@ -9,8 +9,8 @@ from ninja import Schema
 from pydantic import Field
 
 from synthesis.drafts import CallVerdict, CaseKind
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import Json, ShortText
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import Json, ShortText
 
 
 class AssessmentLine(Schema):

@@ -13,7 +13,7 @@ from synthesis.drafts import AssessmentDraft
 from synthesis.drafts import ToolCase as CaseDraft
 from synthesis.formats.values import clean_text
 from webapp.accounts.services import write_audit_entry
-from webapp.content_store import Saved, content_hash, load_value, store_values
+from webapp.common.content_store import Saved, content_hash, load_value, store_values
 from webapp.environments.models import Assessment, CaseState, ToolCase, Version
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job

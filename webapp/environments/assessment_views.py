@@ -14,16 +14,16 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.drafts import ToolRate
 from webapp.accounts.access import require_scope
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
+from webapp.common.forms import filter_bar
+from webapp.common.htmx import wants_fragment
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.environments import assessment_queries as queries
 from webapp.environments import assessment_services
 from webapp.environments.evidence import version_runs
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
-from webapp.forms import filter_bar
-from webapp.htmx import wants_fragment
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 
 CASES_A_PAGE = 30
 

@@ -11,6 +11,12 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import has_scope, require_scope
 from webapp.accounts.services import write_audit_entry
+from webapp.common.forms import filter_bar
+from webapp.common.htmx import wants_fragment
+from webapp.common.lists.list_context import build_shown_list
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_list_call
 from webapp.environments import exporter, queries, tool_descriptions, version_diff
 from webapp.environments.assessment_queries import find_changed_tools
 from webapp.environments.assessment_views import build_assessment_tab
@@ -18,12 +24,6 @@ from webapp.environments.findings import SEVERITIES, group_findings, parse_tool_
 from webapp.environments.models import Environment, Finding, Version
 from webapp.environments.schemas import EnvironmentQuery
 from webapp.environments.tool_graph.page import build_graph_tab
-from webapp.forms import filter_bar
-from webapp.htmx import wants_fragment
-from webapp.lists.list_context import build_shown_list
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_list_call
 from webapp.taxonomy.models import Node
 
 TABS = (

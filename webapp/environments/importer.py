@@ -9,7 +9,7 @@ from synthesis.assessment.environments import build_view, read_findings
 from synthesis.assessment.probe import probe_program
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.runtime import Sandbox, encode_state
-from webapp.content_store import Saved
+from webapp.common.content_store import Saved
 from webapp.environments.models import Version
 from webapp.environments.services import find_noncurrent_version, find_unchanged, replace_findings, save_environment
 

@@ -7,8 +7,8 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Upper
 
-from webapp.content_store import StateContent
-from webapp.fields import OrderedJSONField
+from webapp.common.content_store import StateContent
+from webapp.common.fields import OrderedJSONField
 from webapp.taxonomy.models import Node
 
 

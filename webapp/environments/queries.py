@@ -14,9 +14,9 @@ from django.http import QueryDict
 
 from synthesis.assessment.kinds import get_finding_kind
 from synthesis.variant_settings import VARIANT_TITLES
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.query_params import Params
 from webapp.environments.models import Assessment, Environment, Finding
-from webapp.lists.columns import Column, RowList
-from webapp.query_params import Params
 from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Node
 from webapp.taxonomy.queries import select_subtree

@@ -9,9 +9,9 @@ from ninja import Schema
 from pydantic import Field
 
 from synthesis.stages import Variant
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import Id, Json, ShortText
 from webapp.environments.queries import Filters
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import Id, Json, ShortText
 
 Severity = Literal["fatal", "warning", "info"]
 Count = Annotated[int, Field(ge=0, lt=10_000_000)]

@@ -14,7 +14,7 @@ from synthesis.contracts import Program
 from synthesis.contracts import Tool as ToolContract
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.formats.values import clean_text
-from webapp.content_store import Saved, content_hash
+from webapp.common.content_store import Saved, content_hash
 from webapp.environments import totals
 from webapp.environments.models import Environment, Finding, Tool, Version
 from webapp.environments.program_measures import measure_program

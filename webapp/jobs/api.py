@@ -9,15 +9,15 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.problems import Problem
+from webapp.common.rest.types import Id, PageOf
 from webapp.jobs import queries, services
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobLine, JobLogOut, JobOut, JobQuery
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.problems import Problem
-from webapp.rest.types import Id, PageOf
 
 router = Router(tags=["jobs"])
 

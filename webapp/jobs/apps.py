@@ -18,10 +18,10 @@ class JobsConfig(AppConfig):
         with exclude_from_collection():
             autodiscover_modules("jobs")
         from webapp.celery import app
+        from webapp.common.lists.registry import register_list
         from webapp.jobs import pool as _signals  # noqa: F401
         from webapp.jobs.heartbeat import Heartbeat
         from webapp.jobs.job_list import JOBS
-        from webapp.lists.registry import register_list
 
         app.steps["consumer"].add(Heartbeat)
         register_list(JOBS, "jobs:list")

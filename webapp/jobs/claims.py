@@ -11,8 +11,8 @@ from django.db.models import Case, F, PositiveSmallIntegerField, When
 from django.utils import timezone
 
 from synthesis.errors import EnvariumError
-from webapp.claims import Claim
-from webapp.events.services import publish_topics
+from webapp.common.claims import Claim
+from webapp.common.events.services import publish_topics
 from webapp.jobs.models import Job, JobLog, JobState
 from webapp.jobs.queries import build_result_view, has_made_nothing
 

@@ -10,7 +10,7 @@ import redis
 from celery import bootsteps
 from django.conf import settings
 
-from webapp.broker import make_client
+from webapp.common.broker import make_client
 from webapp.jobs import presence
 
 logger = logging.getLogger(__name__)

@@ -7,15 +7,15 @@ from typing import Any
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
+from webapp.common.lists import list_filters
+from webapp.common.lists.bulk_acts import BulkAct, BulkList
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.lists.list_filters import ListFilter
 from webapp.jobs import services
 from webapp.jobs.models import OPEN_STATES, RETRIED_STATES, Job, JobState
 from webapp.jobs.queries import NOT_LISTED
 from webapp.jobs.registry import KINDS
-from webapp.lists import list_filters
-from webapp.lists.bulk_acts import BulkAct, BulkList
-from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter
 
 JOBS = RowList(
     "jobs",

@@ -12,16 +12,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.accounts.access import has_scope, require_scope
+from webapp.common.lists.bulk_acts import process_bulk_act
+from webapp.common.lists.list_context import build_filtered_list
+from webapp.common.lists.list_filters import parse_list_query
+from webapp.common.lists.registry import PAGES
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.rest.api_examples import build_list_call
 from webapp.jobs import job_list, queries, services
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobQuery
 from webapp.jobs.subjects import find_subject_page, list_made_links
-from webapp.lists.bulk_acts import process_bulk_act
-from webapp.lists.list_context import build_filtered_list
-from webapp.lists.list_filters import parse_list_query
-from webapp.lists.registry import PAGES
-from webapp.paging import paginate_by_keyset
-from webapp.rest.api_examples import build_list_call
 
 
 @require_scope("read")

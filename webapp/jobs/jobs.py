@@ -17,10 +17,10 @@ from django.db import Error, connection
 
 from synthesis.errors import EnvariumError, SandboxUnavailable
 from synthesis.runtime import get_default_sandbox
-from webapp.claims import StaleClaim
-from webapp.database.connections import is_away
-from webapp.disk import is_disk_full
-from webapp.events import throttle
+from webapp.common.claims import StaleClaim
+from webapp.common.database.connections import is_away
+from webapp.common.disk import is_disk_full
+from webapp.common.events import throttle
 from webapp.jobs import memory_limit, presence, services
 from webapp.jobs.claims import Cancelled, JobClaim
 from webapp.jobs.context import JobContext

@@ -9,7 +9,7 @@ import traceback
 
 from django.conf import settings
 
-from webapp.errors import iter_error_origins
+from webapp.common.errors import iter_error_origins
 
 MIB = 1 << 20
 SPARE_MIB = 256

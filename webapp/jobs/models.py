@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Upper
 
-from webapp.fields import OrderedJSONField
+from webapp.common.fields import OrderedJSONField
 
 
 class JobState(models.TextChoices):

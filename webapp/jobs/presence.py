@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from webapp.broker import make_client
+from webapp.common.broker import make_client
 
 PREFIX = "envarium:worker:"
 SANDBOX_PREFIX = "envarium:sandbox:"

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from synthesis.assessment.kinds import TASK_KINDS, FindingKind, get_finding_kind
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.jobs.models import OPEN_STATES, Job, JobLog
 
 LOG_UP_TO = 500

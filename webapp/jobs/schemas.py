@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field
 
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import Json
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import Json
 
 
 class JobQuery(PageQuery):

@@ -16,8 +16,8 @@ from kombu.exceptions import OperationalError
 from synthesis.errors import InputError
 from webapp.accounts.services import write_audit_entry
 from webapp.celery import app
-from webapp.disk import get_disk
-from webapp.events.services import publish_topics
+from webapp.common.disk import get_disk
+from webapp.common.events.services import publish_topics
 from webapp.jobs.claims import get_lease_duration
 from webapp.jobs.models import RETRIED_STATES, Job, JobState
 from webapp.jobs.registry import KINDS

@@ -14,7 +14,8 @@ from django.db.models import Count
 from synthesis.errors import InputError
 from synthesis.taxonomy.agreement import measure_disagreement
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
+from webapp.common.templatetags.show import counted
 from webapp.labelling.answers import LabelChoice, build_label_values
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.grouping.label_groups import is_lone
@@ -22,7 +23,6 @@ from webapp.labelling.models import Label, LabelItem, LabelSession, SessionKind,
 from webapp.labelling.rights import require_adjudicator
 from webapp.labelling.sessions import APPLIED, lock_session
 from webapp.labelling.visibility import closed_labels
-from webapp.templatetags.show import counted
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
+from webapp.common.query_params import Params
+from webapp.common.templatetags.show import counted
 from webapp.labelling import adjudication, discussions
 from webapp.labelling.adjudication import Dispute, compare_grouped_labels, load_disputes, newest_labels, rank_items
 from webapp.labelling.answers import LabelChoice, Placing
@@ -29,9 +31,7 @@ from webapp.labelling.rights import may_adjudicate
 from webapp.labelling.session_views import get_session_or_404
 from webapp.labelling.sessions import newest_guideline
 from webapp.labelling.tree_choice import build_tree_context
-from webapp.query_params import Params
 from webapp.review.queues import can_edit
-from webapp.templatetags.show import counted
 
 SHOWN = 50
 POSTS_SHOWN = 200

@@ -13,7 +13,7 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.grouping.label_groups import clean_groups, list_renamed_labels, map_group_names
 from webapp.labelling.models import (

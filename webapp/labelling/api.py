@@ -9,6 +9,10 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.labelling import adjudication, answers, discussions, reservations, sessions
 from webapp.labelling.models import (
     Discussion,
@@ -48,10 +52,6 @@ from webapp.labelling.schemas import (
     SettlementOut,
 )
 from webapp.labelling.visibility import shown_labels
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.types import Id, PageOf
 from webapp.taxonomy.changes.queries import list_changes
 from webapp.taxonomy.changes.schemas import TreeChangeOut
 

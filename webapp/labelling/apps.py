@@ -6,10 +6,10 @@ class LabellingConfig(AppConfig):
     label = "labelling"
 
     def ready(self) -> None:
+        from webapp.common.lists.registry import register_list
         from webapp.labelling.outcome.effects import reopen_session
         from webapp.labelling.outcome.tree_parts import LABELS, REVIEWS, find_affected_sessions
         from webapp.labelling.session_lists import SESSIONS
-        from webapp.lists.registry import register_list
         from webapp.taxonomy.changes.affected import register_affected
         from webapp.taxonomy.changes.undo import register_undo
         from webapp.taxonomy.coverage import register_measure

@@ -10,7 +10,7 @@ from django.db.models import F
 from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.access import has_scope
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.labelling.models import Discussion, LabelItem, LabelSession, Post, SessionKind
 from webapp.labelling.reservations import find_open_round
 from webapp.labelling.rights import may_label, require_editor

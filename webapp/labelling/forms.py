@@ -10,19 +10,19 @@ from django import forms
 from django.http import QueryDict
 
 from webapp.accounts.people_field import PeopleField
+from webapp.common.forms.rows import PlainInput, PlainTextarea, build_options
+from webapp.common.query_params import LARGEST_ID, Params, parse_whole_number
+from webapp.common.templatetags.show import cut, plain
 from webapp.environments.queries import list_categories
-from webapp.forms.rows import PlainInput, PlainTextarea, build_options
 from webapp.labelling.answers import COMMENT_CHARS, LabelChoice, Placing
 from webapp.labelling.frozen import MOST_LABELS, load_thing_names
 from webapp.labelling.grouping.acts import parse_grouping
 from webapp.labelling.grouping.label_groups import group_labels
 from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKind
 from webapp.labelling.sessions import MOST_ASKED, SessionSettings
-from webapp.query_params import LARGEST_ID, Params, parse_whole_number
 from webapp.review.models import MOST_OVERLAP
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS
 from webapp.taxonomy.models import Node, Origin
-from webapp.templatetags.show import cut, plain
 
 FIRST_LEVELS_SHOWN = 300
 

@@ -11,12 +11,12 @@ from typing import Any
 from django.http import QueryDict
 
 from synthesis.errors import InputError
+from webapp.common.templatetags.show import cut
 from webapp.environments import queries as environment_queries
 from webapp.environments.models import Environment, Tool
 from webapp.labelling.models import LabelItem, LabelSession, PlacedKind
 from webapp.taxonomy import queries as tree_queries
 from webapp.taxonomy.models import Node, Theme, ThemeTool
-from webapp.templatetags.show import cut
 
 MOST_NODES = 5_000
 MOST_ITEMS = 2_000

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from webapp.fields import OrderedJSONField
+from webapp.common.fields import OrderedJSONField
 from webapp.review.models import MOST_OVERLAP, AssignmentState
 from webapp.taxonomy.models import TreeChange
 

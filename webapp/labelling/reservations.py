@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.labelling.models import Ask, LabelRound, LabelSession, Reservation
 from webapp.labelling.rights import require_labeller
 from webapp.review.assignments import LAPSED_AT_ONCE

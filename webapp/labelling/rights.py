@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webapp.accounts.access import ADJUDICATORS, has_scope
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.labelling.models import LabelSession
 from webapp.review.queues import can_edit
 

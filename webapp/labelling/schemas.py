@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, Id, Json, ShortText, Text
 
 Long = Annotated[Text, Field(max_length=20_000)]
 Comment = Annotated[Text, Field(max_length=2_000)]

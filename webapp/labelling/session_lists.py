@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from webapp.common.lists import list_filters
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.lists.list_filters import ListFilter
 from webapp.labelling.models import SessionKind, SessionState
-from webapp.lists import list_filters
-from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter
 
 SESSIONS = RowList(
     "label_sessions",

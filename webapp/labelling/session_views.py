@@ -15,9 +15,16 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
+from webapp.common.error_responses import to_http_terms
+from webapp.common.lists.list_context import build_filtered_list
+from webapp.common.lists.list_filters import parse_list_query
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_list_call
+from webapp.common.rest.idempotency import compute_fingerprint, run_form_once
+from webapp.common.templatetags.show import counted
 from webapp.endpoints.queries import list_model_choices
 from webapp.environments.text_difference import BoundedMatcher, DiffBudget
-from webapp.error_responses import to_http_terms
 from webapp.labelling import sessions
 from webapp.labelling.forms import FORMS, PlaceForm, SessionForm
 from webapp.labelling.frozen import describe_items
@@ -29,15 +36,8 @@ from webapp.labelling.rights import may_adjudicate, may_label
 from webapp.labelling.schemas import LabelSessionQuery
 from webapp.labelling.session_lists import SESSIONS, session_filters
 from webapp.labelling.visibility import can_see_known_answers
-from webapp.lists.list_context import build_filtered_list
-from webapp.lists.list_filters import parse_list_query
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_list_call
-from webapp.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.review.models import AssignmentState
 from webapp.review.queues import can_edit
-from webapp.templatetags.show import counted
 
 ITEMS_SHOWN = 50
 PREVIEWED = 12

@@ -16,7 +16,7 @@ from synthesis.formats.values import clean_text
 from webapp.accounts.access import has_scope
 from webapp.accounts.models import User
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.labelling.frozen import FrozenItem, freeze_items, freeze_labels, freeze_tree
 from webapp.labelling.models import (
     MOST_ROUNDS,

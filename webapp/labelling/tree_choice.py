@@ -9,8 +9,8 @@ from typing import Any
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from webapp.common.templatetags.show import marked, plain, visible
 from webapp.labelling.frozen import FrozenNode, FrozenTree
-from webapp.templatetags.show import marked, plain, visible
 
 OPEN_UP_TO = 60
 """A tree of so few nodes is shown open."""

@@ -7,9 +7,9 @@ from typing import Any
 from django.db.models import QuerySet
 
 from webapp.accounts.models import AuditEntry, Role, User
-from webapp.lists import list_filters
-from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter
+from webapp.common.lists import list_filters
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.lists.list_filters import ListFilter
 
 USERS = RowList(
     "users",

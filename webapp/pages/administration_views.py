@@ -14,10 +14,10 @@ from webapp.accounts import people
 from webapp.accounts.access import require_scope
 from webapp.accounts.forms import NewUserForm
 from webapp.accounts.token_views import get_person
-from webapp.lists.list_context import build_filtered_list
-from webapp.lists.list_filters import parse_list_query
+from webapp.common.lists.list_context import build_filtered_list
+from webapp.common.lists.list_filters import parse_list_query
+from webapp.common.paging import paginate_by_keyset
 from webapp.pages import administration_lists as lists
-from webapp.paging import paginate_by_keyset
 
 
 @require_scope("admin")

@@ -6,7 +6,7 @@ class PagesConfig(AppConfig):
     label = "pages"
 
     def ready(self) -> None:
-        from webapp.lists.registry import register_list
+        from webapp.common.lists.registry import register_list
         from webapp.pages.administration_lists import AUDIT_LOG, USERS
 
         register_list(USERS, "pages:users")

@@ -10,9 +10,9 @@ from django.db.models import Q
 from django.urls import reverse
 
 from webapp.accounts.access import SCOPES
-from webapp.context import RAIL
-from webapp.lists.models import SavedView
-from webapp.lists.registry import PAGES
+from webapp.common.context import RAIL
+from webapp.common.lists.models import SavedView
+from webapp.common.lists.registry import PAGES
 from webapp.review.models import ReviewQueue
 
 MOST_NAMED = 200

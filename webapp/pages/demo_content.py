@@ -10,7 +10,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.urls import reverse
 
 from training.examples.records import CATEGORY, SOURCE
-from webapp.database.kept_sql import KeptQuery
+from webapp.common.database.kept_sql import KeptQuery
 from webapp.environments.models import Environment
 
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from webapp.accounts.access import Scope, has_scope
 from webapp.accounts.models import ApiToken, User
 from webapp.batches.models import Batch, BatchState
-from webapp.database.kept_sql import EXISTS, VALUE, Given, KeptNumbers
+from webapp.common.database.kept_sql import EXISTS, VALUE, Given, KeptNumbers
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job, JobState

@@ -20,9 +20,9 @@ from django.views.decorators.http import require_safe
 from synthesis.errors import EnvariumError
 from synthesis.runtime import get_default_sandbox
 from webapp.accounts.access import require_scope
-from webapp.broker import make_client
 from webapp.celery import REQUIRED_QUEUES
-from webapp.disk import MIB, get_disk
+from webapp.common.broker import make_client
+from webapp.common.disk import MIB, get_disk
 from webapp.jobs import presence
 
 PROBE_SECONDS = 2.0

@@ -15,6 +15,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from webapp.accounts.access import ANNOTATING_ROLES, allow_file_bytes, require_scope
 from webapp.batches.pages.batch_list import list_running_batches
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job
 from webapp.pages import queries
@@ -23,8 +25,6 @@ from webapp.pages.first_steps import list_first_steps
 from webapp.pages.forms import DocumentForm, EnvironmentsForm, ServersForm, TrajectoriesForm
 from webapp.pages.next_decision import find_next_decision
 from webapp.pages.services import hide_first_steps, record_visit
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.runs.job_list import list_active_jobs as training
 from webapp.scenarios.human_work import count_human_work
 from webapp.scenarios.services import start_envscaler_import

@@ -14,7 +14,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from webapp.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
+from webapp.common.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
 from webapp.labelling import reservations
 from webapp.labelling.models import Ask, LabelRound, LabelSession, Reservation
 from webapp.review.assignments import filter_own_votes, release_lapsed

@@ -21,7 +21,7 @@ from webapp.accounts.access import has_scope
 from webapp.batches.engine.lane_jobs import KIND as BATCH
 from webapp.batches.models import Batch
 from webapp.batches.pages.batch_list import list_stopped_batches
-from webapp.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
+from webapp.common.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.pages.demo_content import DemoAmounts, exclude_demo

@@ -15,16 +15,16 @@ from django.db.models import F, Model, Q, QuerySet
 from django.urls import reverse
 
 from webapp.batches.models import Batch
+from webapp.common.query_params import LARGEST_ID, parse_whole_number
+from webapp.common.templatetags.show import row_url
 from webapp.environments.models import Environment, Tool
 from webapp.jobs.models import Job
 from webapp.pages.commands import iterate_commands
 from webapp.pages.demo_content import SOURCE as DEMO
 from webapp.pages.demo_content import exclude_demo, filter_demo
-from webapp.query_params import LARGEST_ID, parse_whole_number
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Theme
-from webapp.templatetags.show import row_url
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.text_search.matches import list_newest_matches
 from webapp.trajectories.text_search.snippets import Found, Piece, attach_snippets

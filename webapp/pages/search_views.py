@@ -8,9 +8,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.htmx import wants_fragment
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
 from webapp.pages.search import KINDS, TEXT_CHARS, parse_query, search_all
-from webapp.query_params import Params
 
 
 @require_scope("read")

@@ -16,8 +16,8 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from webapp.accounts.access import has_scope
-from webapp.database.kept_sql import Given, KeptQuery
-from webapp.errors import Conflict, NotFound
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.errors import Conflict, NotFound
 from webapp.review.models import (
     ON_A_PLACE,
     Assignment,

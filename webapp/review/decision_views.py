@@ -16,12 +16,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import ADJUDICATORS, require_scope
-from webapp.error_responses import to_http_terms
-from webapp.errors import ChangedMeanwhile, Conflict, NotFound
-from webapp.htmx import wants_fragment
-from webapp.lists.bulk_acts import SHOWN, read_selection
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
+from webapp.common.error_responses import to_http_terms
+from webapp.common.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.common.htmx import wants_fragment
+from webapp.common.lists.bulk_acts import SHOWN, read_selection
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.templatetags.show import counted
 from webapp.review import assignments, decisions, drafts, queues
 from webapp.review.bulk.bulk_decisions import (
     BulkResult,
@@ -40,7 +41,6 @@ from webapp.review.subjects import build_subject_url, get_subject_title, lock_su
 from webapp.review.verdicts import REASONS, VERDICTS, get_verdict_label, list_reason_labels
 from webapp.scenarios.queries import find_task, ordered_tasks
 from webapp.scenarios.task_filters import read_filters
-from webapp.templatetags.show import counted
 
 TITLE_CHARS = 80
 

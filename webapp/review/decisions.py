@@ -19,10 +19,10 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import set_actor
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
-from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.review.assignments import can_work, close_assignment, find_own_place, lock_held_assignment, reopen_places
 from webapp.review.models import (
     Assignment,

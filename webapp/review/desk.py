@@ -14,11 +14,11 @@ from django.shortcuts import get_object_or_404
 
 from synthesis.contracts import is_refusal
 from webapp.accounts.access import ADJUDICATORS
-from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
+from webapp.common.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
+from webapp.common.frequencies import rank_by_count
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.environments.version_diff import build_diff_part
-from webapp.frequencies import rank_by_count
 from webapp.jobs.models import OPEN_STATES, Job
 from webapp.review.assignments import can_work
 from webapp.review.drafts import find_draft, format_draft_mark

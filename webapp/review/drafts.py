@@ -10,8 +10,8 @@ from django.db import transaction
 
 from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
-from webapp.database.kept_sql import Given, KeptQuery
-from webapp.errors import ChangedMeanwhile
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.errors import ChangedMeanwhile
 from webapp.review.models import Draft, build_subject_filter
 from webapp.review.subjects import require_subject
 

@@ -11,10 +11,11 @@ from django.http import QueryDict
 from webapp.accounts.models import Role, User
 from webapp.accounts.people_field import PeopleField
 from webapp.accounts.queries import OF_PROGRAM
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.forms.rows import PlainInput, PlainSelect, PlainTextarea
+from webapp.common.query_params import MOST_TEXT, Params
+from webapp.common.templatetags.show import cut, plain
 from webapp.environments.case_groups import GROUPS
-from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
-from webapp.query_params import MOST_TEXT, Params
 from webapp.review.assignments import filter_workers
 from webapp.review.flags.rules import FLAGS, format_flags, read_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
@@ -23,7 +24,6 @@ from webapp.review.queue_fill import ORDERS
 from webapp.review.queue_filters import read_queue_filters, read_sent_filters
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
 from webapp.review.transfers import NOTE_CHARS
-from webapp.templatetags.show import cut, plain
 
 
 class QueueForm(forms.Form):

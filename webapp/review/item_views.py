@@ -16,9 +16,9 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.errors import InputError
 from webapp.accounts.access import ADJUDICATORS, require_scope
 from webapp.accounts.models import User
-from webapp.database.kept_sql import Given, KeptQuery
-from webapp.errors import Conflict, NotFound
-from webapp.query_params import Params
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.errors import Conflict, NotFound
+from webapp.common.query_params import Params
 from webapp.review import assignments, queues, transfers
 from webapp.review.desk import build_panel_context, build_queue_context, build_subject_context
 from webapp.review.forms import SendForm

@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from synthesis.errors import InputError
+from webapp.common.templatetags.show import counted
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import register_job_handler
 from webapp.jobs.subjects import register_subject_page
@@ -15,7 +16,6 @@ from webapp.review.models import ReviewQueue
 from webapp.review.queue_fill import update_queue_items
 from webapp.review.queues import FILL_JOB
 from webapp.scenarios.jobs import find_job_user
-from webapp.templatetags.show import counted
 
 
 @register_subject_page("queue")

@@ -10,8 +10,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from webapp.common.fields import OrderedJSONField
 from webapp.environments.models import Tool
-from webapp.fields import OrderedJSONField
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 

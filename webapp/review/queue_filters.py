@@ -8,12 +8,12 @@ from typing import Any
 
 from django.http import QueryDict
 
+from webapp.common.forms import filter_bar
+from webapp.common.lists.bulk_acts import WHOLE_FILTER
+from webapp.common.paging import CURSORS
+from webapp.common.query_params import Params, find_unread_names
 from webapp.environments.models import Environment
 from webapp.environments.queries import list_categories
-from webapp.forms import filter_bar
-from webapp.lists.bulk_acts import WHOLE_FILTER
-from webapp.paging import CURSORS
-from webapp.query_params import Params, find_unread_names
 from webapp.review.flags.rules import FLAG_PARAMETERS
 from webapp.review.models import ReviewKind
 from webapp.scenarios.models import Task

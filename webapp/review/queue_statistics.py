@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from webapp.frequencies import rank_by_count
+from webapp.common.frequencies import rank_by_count
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewItemState, ReviewQueue
 
 MOST_DECISIONS = 20_000

@@ -16,11 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
 from webapp.accounts.models import User
+from webapp.common.errors import ChangedMeanwhile, Conflict
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
 from webapp.endpoints.queries import list_model_choices
-from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
 from webapp.review import queues as services
 from webapp.review import transfers
 from webapp.review.assignments import can_work

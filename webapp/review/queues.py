@@ -17,7 +17,7 @@ from synthesis.formats.values import clean_text
 from webapp.accounts.access import ADJUDICATORS, QUEUE_EDITORS, SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.row_log import set_actor
-from webapp.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.common.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job
 from webapp.jobs.services import enqueue_job

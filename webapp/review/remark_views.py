@@ -9,9 +9,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from synthesis.errors import InputError
 from webapp.accounts.access import ADJUDICATORS, has_scope, require_scope
-from webapp.errors import NotFound
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.query_params import MOST_TEXT, Params
+from webapp.common.errors import NotFound
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.query_params import MOST_TEXT, Params
 from webapp.review import remarks as services
 from webapp.review.decision_views import require_kind
 from webapp.review.desk import list_remarks

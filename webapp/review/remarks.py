@@ -10,7 +10,7 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import set_actor
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.review.models import Remark, RemarkKind, build_subject_filter
 from webapp.review.places import require_place, require_place_length
 from webapp.review.subjects import get_subject

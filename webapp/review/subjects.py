@@ -7,10 +7,10 @@ from typing import Any
 from django.db.models import Model, QuerySet
 from django.urls import reverse
 
-from webapp.content_store import content_hash
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.content_store import content_hash
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.errors import NotFound
 from webapp.environments.models import Environment, Tool
-from webapp.errors import NotFound
 from webapp.review.models import ReviewKind
 from webapp.review.task_gate import build_task_tag
 from webapp.scenarios.models import Task

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.accounts.access import ADJUDICATORS
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.review.verdicts import SETTLED
 from webapp.scenarios.audits.page import describe_verdict
 from webapp.scenarios.models import AuditState, Task

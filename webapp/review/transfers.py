@@ -10,7 +10,7 @@ from django.db.models import Exists
 from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.row_log import set_actor
-from webapp.errors import ChangedMeanwhile, Conflict
+from webapp.common.errors import ChangedMeanwhile, Conflict
 from webapp.review.assignments import can_work, filter_own_votes, free_place, lock_held_assignment
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState
 

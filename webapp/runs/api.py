@@ -14,11 +14,11 @@ from ninja import Query, Router
 
 from training import presets
 from training.job import ANY_MODEL
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.openai_lists import PublicId, build_unknown_row_problem, fetch_page_or_problem, to_unix_seconds
-from webapp.rest.problems import FieldError, Problem
-from webapp.rest.types import ShortText, describe_file_answer
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.openai_lists import PublicId, build_unknown_row_problem, fetch_page_or_problem, to_unix_seconds
+from webapp.common.rest.problems import FieldError, Problem
+from webapp.common.rest.types import ShortText, describe_file_answer
 from webapp.runs import checkpoint_files, control, queries, services
 from webapp.runs.candidates import list_candidates
 from webapp.runs.curves.series import MOST_KEYS

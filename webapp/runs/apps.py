@@ -8,9 +8,9 @@ class RunsConfig(AppConfig):
     label = "runs"
 
     def ready(self) -> None:
+        from webapp.common.lists.registry import register_list
         from webapp.datasets.queries import FILE_SOURCES
         from webapp.datasets.services import HOLDERS  # models are there only now
-        from webapp.lists.registry import register_list
         from webapp.runs.candidates import register_source
         from webapp.runs.curves.result_files import PREFIX, SOURCE
         from webapp.runs.job_list import TRAINING_JOBS

@@ -13,9 +13,9 @@ from django.http.response import HttpResponseBase
 from synthesis.errors import InputError
 from training.job import MANIFEST
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import NotFound
-from webapp.query_params import parse_whole_number
-from webapp.rest.file_response import build_file_response
+from webapp.common.errors import NotFound
+from webapp.common.query_params import parse_whole_number
+from webapp.common.rest.file_response import build_file_response
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.spec import AFTER, DEMO_MODEL
 

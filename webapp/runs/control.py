@@ -13,7 +13,7 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from training.config import read_config
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.runs import transitions
 from webapp.runs.launch.estimates import get_spent_seconds
 from webapp.runs.models import TrainingJob, TrainingState

@@ -9,10 +9,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from webapp.database.kept_sql import Given, KeptQuery
-from webapp.lists import list_filters
-from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.lists import list_filters
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.lists.list_filters import ListFilter
 from webapp.runs.alerts.page import AlertLine, group_alerts_by_job
 from webapp.runs.launch.form_choices import format_sentence, format_split
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState

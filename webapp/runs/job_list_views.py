@@ -9,11 +9,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.lists.list_context import build_filtered_list
+from webapp.common.lists.list_filters import parse_list_query
+from webapp.common.paging import paginate_by_keyset
 from webapp.datasets.models import Dataset
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.lists.list_context import build_filtered_list
-from webapp.lists.list_filters import parse_list_query
-from webapp.paging import paginate_by_keyset
 from webapp.runs import job_list, queries
 from webapp.runs.openai.api_examples import build_list_call
 

@@ -18,10 +18,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.runs import checkpoint_files, control, job_summary, matching, queries, transitions
 from webapp.runs.alerts import page as alerts_page
 from webapp.runs.candidates import list_candidates

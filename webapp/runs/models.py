@@ -8,10 +8,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Upper
 
+from webapp.common.fields import OrderedJSONField
+from webapp.common.public_ids import public_id_field
 from webapp.datasets.models import Dataset
 from webapp.endpoints.models import Endpoint
-from webapp.fields import OrderedJSONField
-from webapp.public_ids import public_id_field
 from webapp.runs.setting_labels import SHORT_METHODS
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory

@@ -7,7 +7,7 @@ from typing import Literal
 
 from django.db.models import Q, QuerySet
 
-from webapp import paging
+from webapp.common import paging
 from webapp.runs.curves.series import list_keys, load_series
 from webapp.runs.models import (
     OPEN_STATES,

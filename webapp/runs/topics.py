@@ -5,7 +5,7 @@ Of several changes within that time the last one is always published.
 
 from __future__ import annotations
 
-from webapp.events.throttle import Throttle
+from webapp.common.events.throttle import Throttle
 
 throttle = Throttle(0.5)
 

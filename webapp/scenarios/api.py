@@ -10,12 +10,13 @@ from ninja import File, Form, Query, Router
 from ninja.files import UploadedFile
 
 from webapp.accounts.services import write_audit_entry
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.types import Id, PageOf, Position, describe_file_answer
+from webapp.common.uploads import require_no_atif
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.types import Id, PageOf, Position, describe_file_answer
 from webapp.scenarios import queries
 from webapp.scenarios.exporter import build_export_response
 from webapp.scenarios.models import Scenario, Task, TaskRevision
@@ -32,7 +33,6 @@ from webapp.scenarios.schemas import (
 )
 from webapp.scenarios.services import start_envscaler_import
 from webapp.scenarios.states import load_state
-from webapp.uploads import require_no_atif
 
 router = Router(tags=["scenarios and tasks"])
 SCENARIO_LINE = ("environment_id", "version_id", "initial_id", "name", "task_count", "created_at")

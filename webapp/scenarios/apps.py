@@ -6,8 +6,8 @@ class ScenariosConfig(AppConfig):
     label = "scenarios"
 
     def ready(self) -> None:
+        from webapp.common.lists.registry import register_list
         from webapp.environments.tool_graph.walk_sources import register_walks
-        from webapp.lists.registry import register_list
         from webapp.scenarios.blueprints.walks import find_blueprint_walk, list_blueprint_tasks
         from webapp.scenarios.task_filters import TASKS
         from webapp.scenarios.tree_parts import REVIEWED, count_affected_tasks

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.answers.answer_form import attach_check_origins
 from webapp.scenarios.models import Task, TaskRevision

@@ -32,7 +32,7 @@ from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox, decode_state, encode_state
 from synthesis.verifiers.checks import derive_mark
 from synthesis.verifiers.rewards import complete_verdicts, list_labels, reward_end
-from webapp.content_store import Saved
+from webapp.common.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import build_program, compute_record_hash, count_findings

@@ -9,6 +9,7 @@ from django.urls import reverse
 from synthesis.errors import InputError
 from synthesis.runtime import get_default_sandbox
 from webapp.accounts.models import User
+from webapp.common.uploads import drop_uploads, read_upload, require_records, require_success
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import register_job_handler
@@ -21,7 +22,6 @@ from webapp.scenarios.golden.services import make_goldens, make_task_golden
 from webapp.scenarios.human_work import BESIDE
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import AUDIT_RESULTS, SUPERSEDED, Task
-from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
 @register_subject_page("task")

@@ -6,9 +6,9 @@ from django.db import models
 from django.db.models import F
 from django.db.models.functions import Upper
 
-from webapp.content_store import StateContent
+from webapp.common.content_store import StateContent
+from webapp.common.fields import OrderedJSONField
 from webapp.environments.models import Environment, FindingBase, Version
-from webapp.fields import OrderedJSONField
 
 
 class StateBody(StateContent):

@@ -15,12 +15,12 @@ from synthesis.contracts import Allowance, Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import format_place
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.paging import Page, paginate_by_keyset, select_window
+from webapp.common.query_params import LARGEST_ID, parse_whole_number
 from webapp.environments.models import Environment
 from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, build_diff_part
-from webapp.paging import Page, paginate_by_keyset, select_window
-from webapp.query_params import LARGEST_ID, parse_whole_number
 from webapp.scenarios import state_tree
 from webapp.scenarios.answers.answer_form import (
     PARTS,

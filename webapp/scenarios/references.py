@@ -9,8 +9,8 @@ from django.db import transaction
 from synthesis.contracts import Consistency, Frame, Program, Reference, ReferenceCall, Withheld
 from synthesis.formats.values import clean_text
 from synthesis.runtime import restrict_program
-from webapp.content_store import content_hash
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.content_store import content_hash
+from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.environments.services import build_program
 from webapp.scenarios.audits.task_state import mark_outdated_audits
 from webapp.scenarios.measures.difficulty import store_difficulty

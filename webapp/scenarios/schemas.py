@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field
 
 from synthesis.contracts import VerifierKind
 from synthesis.stages import Variant
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, Json, ShortText
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, Id, Json, ShortText
 from webapp.scenarios.answers.answer_form import read_answer_form, read_form_and_expected
 from webapp.scenarios.models import PASS_AT, PolicyPass, TaskDifficulty, TaskRevision
 from webapp.scenarios.queries import DifficultyName

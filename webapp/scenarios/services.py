@@ -18,7 +18,8 @@ from synthesis.formats.former_answers import explain_superseded
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean_text
 from synthesis.verifiers.rewards import hash_verifier, list_labels
-from webapp.content_store import Saved, content_hash
+from webapp.common.content_store import Saved, content_hash
+from webapp.common.uploads import drop_uploads, store_upload
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import build_finding_values
@@ -29,7 +30,6 @@ from webapp.scenarios.human_work import HAND_SOURCES, has_human_work, must_stay_
 from webapp.scenarios.models import Check, ReviewState, Scenario, StateBody, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import find_reference, save_reference
 from webapp.scenarios.states import store_state
-from webapp.uploads import drop_uploads, store_upload
 
 SOURCE = "envscaler"
 

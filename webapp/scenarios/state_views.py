@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
-from webapp.htmx import wants_fragment
-from webapp.query_params import Params
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
 from webapp.scenarios import state_tree
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from synthesis.contracts import State
-from webapp import content_store
+from webapp.common import content_store
 from webapp.scenarios.models import StateBody
 
 

@@ -9,9 +9,9 @@ from django.http import QueryDict
 
 from synthesis.assessment.kinds import KINDS, TASK_KINDS, get_finding_kind
 from synthesis.variant_settings import VARIANT_TITLES
-from webapp.forms import filter_bar
-from webapp.lists.columns import Column, RowList
-from webapp.query_params import Params
+from webapp.common.forms import filter_bar
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.measures.shown import KNOB_TITLES

@@ -14,7 +14,7 @@ from synthesis.formats.own_parts import add_parts
 from synthesis.formats.records import TaskParts, TaskRecord
 from synthesis.formats.values import clean_text, read_or_fail
 from synthesis.runtime.encoding import decode_state
-from webapp.content_store import unpack_value
+from webapp.common.content_store import unpack_value
 from webapp.scenarios.models import StateBody, Task, TaskRevision
 from webapp.scenarios.references import map_references, to_reference
 from webapp.scenarios.services import SOURCE, compute_task_hash

@@ -9,13 +9,13 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
 from webapp.accounts.services import write_audit_entry
+from webapp.common.forms.filter_bar import Chip, build_url_without
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.lists.list_context import build_shown_list
+from webapp.common.query_params import LARGEST_ID, Params, parse_whole_number
+from webapp.common.rest.api_examples import build_list_call
 from webapp.environments.findings import group_findings
 from webapp.environments.models import Environment
-from webapp.forms.filter_bar import Chip, build_url_without
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.lists.list_context import build_shown_list
-from webapp.query_params import LARGEST_ID, Params, parse_whole_number
-from webapp.rest.api_examples import build_list_call
 from webapp.scenarios import queries
 from webapp.scenarios.answers.answer_form import (
     list_answer_rows,

@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import redis
 
-from webapp.broker import make_client
+from webapp.common.broker import make_client
 from webapp.stack.errors import StackError
 
 ROOT = Path(__file__).resolve().parent.parent.parent

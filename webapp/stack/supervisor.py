@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from webapp.disk import count_free_bytes
+from webapp.common.disk import count_free_bytes
 from webapp.stack.errors import Interrupted, StackError
 from webapp.stack.home import Home
 from webapp.stack.process import Child, Service, truncate_log

@@ -11,13 +11,14 @@ from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 
 from synthesis.tool_documents.document_reader import DocumentKind
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.problems import build_unknown_id_problem
+from webapp.common.rest.types import Id, PageOf
+from webapp.common.uploads import require_no_atif
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.problems import build_unknown_id_problem
-from webapp.rest.types import Id, PageOf
 from webapp.taxonomy import queries
 from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Theme
@@ -25,7 +26,6 @@ from webapp.taxonomy.near_duplicates.schemas import ThemeIn
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
 from webapp.taxonomy.services import start_document_import, start_mcp_import
 from webapp.taxonomy.theme_services import save_typed_theme
-from webapp.uploads import require_no_atif
 
 router = Router()
 

@@ -6,7 +6,7 @@ class TaxonomyConfig(AppConfig):
     label = "taxonomy"
 
     def ready(self) -> None:
-        from webapp.lists.registry import register_list
+        from webapp.common.lists.registry import register_list
         from webapp.taxonomy.changes import affected, hung
         from webapp.taxonomy.queries import THEMES
 

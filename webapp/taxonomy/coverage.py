@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from webapp.lists.columns import Column, RowList
+from webapp.common.lists.columns import Column, RowList
 from webapp.taxonomy import queries
 from webapp.taxonomy.models import Node, NodeCounts
 

@@ -9,9 +9,9 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.lists.list_context import build_heading
-from webapp.paging import build_page_link
-from webapp.query_params import Params
+from webapp.common.lists.list_context import build_heading
+from webapp.common.paging import build_page_link
+from webapp.common.query_params import Params
 from webapp.taxonomy import queries
 from webapp.taxonomy.coverage import build_labels_list, list_covered_labels
 from webapp.taxonomy.former import find_present_node

@@ -7,7 +7,7 @@ from django import forms
 from synthesis.themes.dedupe import FLOOR
 from synthesis.themes.judged_groups import MOST_PAIRS
 from synthesis.themes.typed import CATEGORY, DESCRIPTION, LEAST_DESCRIPTION, NAME
-from webapp.forms.rows import PlainInput, PlainTextarea
+from webapp.common.forms.rows import PlainInput, PlainTextarea
 from webapp.taxonomy.queries import is_first_level
 
 

@@ -16,7 +16,7 @@ from synthesis.formats.records import Failure, ThemeRecord
 from synthesis.formats.values import clean_text
 from synthesis.skeleton.documented_tools import MOST_TOOLS
 from synthesis.tool_documents.document_reader import DocumentKind
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.taxonomy.changes.queries import find_moved_by_people
 from webapp.taxonomy.labels import build_theme_path
 from webapp.taxonomy.models import IMPORTED, Origin, Theme, ThemeSource, ThemeTool

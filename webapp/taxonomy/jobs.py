@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from synthesis.formats.mcp import require_few_servers
 from webapp.accounts.models import User
+from webapp.common.uploads import drop_uploads, read_upload, read_upload_bytes, require_records, require_success
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import register_job_handler
@@ -18,7 +19,6 @@ from webapp.taxonomy.near_duplicates.group_job import get_vectoriser, regroup_th
 from webapp.taxonomy.near_duplicates.services import MOST_ASKED
 from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, find_judge
 from webapp.taxonomy.tool_documents import read_tool_document
-from webapp.uploads import drop_uploads, read_upload, read_upload_bytes, require_records, require_success
 
 
 @register_subject_page("themes")

@@ -10,7 +10,7 @@ from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Upper
 from django.urls import reverse
 
-from webapp.fields import OrderedJSONField
+from webapp.common.fields import OrderedJSONField
 from webapp.jobs.models import Job
 
 LEVELS = 3

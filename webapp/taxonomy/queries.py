@@ -11,11 +11,11 @@ from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import NullIf, RowNumber
 from django.http import QueryDict
 
-from webapp.lists.columns import Column, RowList
-from webapp.query_params import Params
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.query_params import Params
+from webapp.common.templatetags.show import percent, plain
 from webapp.taxonomy.labels import FIRST_LEVEL, KNOWN, SEPARATOR, fold_name
 from webapp.taxonomy.models import SPECIFIED, Node, NodeCounts, Origin, Theme, ThemeTool
-from webapp.templatetags.show import percent, plain
 
 SHOWN = 200
 """Nodes of one parent that are shown at once; the rest is a link away."""

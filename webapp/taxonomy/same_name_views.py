@@ -7,10 +7,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.lists.columns import Column, RowList
-from webapp.lists.list_context import build_headings
-from webapp.paging import build_page_link
-from webapp.query_params import Params
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.lists.list_context import build_headings
+from webapp.common.paging import build_page_link
+from webapp.common.query_params import Params
 from webapp.taxonomy.same_names import count_names, find_labels
 
 SHOWN = 20

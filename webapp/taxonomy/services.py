@@ -11,12 +11,12 @@ from django.db import connection, transaction
 
 from synthesis.formats.values import clean_text, shorten_text
 from synthesis.tool_documents.document_reader import DocumentKind
+from webapp.common.uploads import store_upload
 from webapp.jobs.models import Job
 from webapp.jobs.services import enqueue_job
 from webapp.taxonomy.former import map_former_paths
 from webapp.taxonomy.labels import SEPARATOR, Path, format_path, rank_name
 from webapp.taxonomy.models import LEVELS, Node, NodeCounts
-from webapp.uploads import store_upload
 
 SOURCE = "mcp"
 DOCUMENT_SOURCES: dict[DocumentKind, str] = {"tools": "tool-documents", "requirements": "requirements"}

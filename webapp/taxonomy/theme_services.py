@@ -16,7 +16,7 @@ from synthesis.formats.values import clean_text, shorten_text
 from synthesis.themes.specifications import SpecifiedOrigin, build_specified_theme
 from synthesis.themes.typed import build_typed_theme
 from webapp.accounts.services import write_audit_entry
-from webapp.content_store import Saved
+from webapp.common.content_store import Saved
 from webapp.taxonomy.importer import ThemeTally, save_themes
 from webapp.taxonomy.models import IMPORTED, SPECIFIED, JudgedText, Origin, SourceCount, Theme, ThemeSource
 

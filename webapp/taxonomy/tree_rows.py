@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from webapp.common.templatetags.show import percent, plain, visible
 from webapp.taxonomy.models import NodeCounts
 from webapp.taxonomy.queries import Branch
-from webapp.templatetags.show import percent, plain, visible
 
 STATES = (
     ("green", "good", "✓", "with a green audit", "green"),

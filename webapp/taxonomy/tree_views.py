@@ -9,13 +9,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.forms import filter_bar
-from webapp.htmx import wants_fragment
-from webapp.lists.columns import Heading
-from webapp.lists.list_context import build_headings, build_shown_list
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_list_call
+from webapp.common.forms import filter_bar
+from webapp.common.htmx import wants_fragment
+from webapp.common.lists.columns import Heading
+from webapp.common.lists.list_context import build_headings, build_shown_list
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_list_call
 from webapp.taxonomy import coverage, queries, tool_specs, treemap, treemap_layout
 from webapp.taxonomy.changes import queries as changes
 from webapp.taxonomy.changes.change_views import find_recent_change

@@ -9,9 +9,9 @@ from textwrap import wrap
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 
+from webapp.common.templatetags.show import HIDDEN
 from webapp.taxonomy.models import Node, NodeCounts
 from webapp.taxonomy.queries import nodes_with_counts
-from webapp.templatetags.show import HIDDEN
 
 MEASURES = {
     "themes": "themes",

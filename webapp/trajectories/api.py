@@ -10,13 +10,13 @@ from ninja import File, Form, Query, Router
 from ninja.files import UploadedFile
 
 from webapp.accounts.services import write_audit_entry
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.problems import Problem
+from webapp.common.rest.types import Id, PageOf, Position, describe_file_answer
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.problems import Problem
-from webapp.rest.types import Id, PageOf, Position, describe_file_answer
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import attach_reasons
 from webapp.trajectories.models import Step, Trajectory, format_no_environment

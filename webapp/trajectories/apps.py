@@ -6,7 +6,7 @@ class TrajectoriesConfig(AppConfig):
     label = "trajectories"
 
     def ready(self) -> None:
-        from webapp.lists.registry import register_list
+        from webapp.common.lists.registry import register_list
         from webapp.trajectories.trajectory_list import TRAJECTORIES
 
         register_list(TRAJECTORIES, "trajectories:list")

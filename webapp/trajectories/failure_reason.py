@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthesis.contracts import SOLVED_AT
-from webapp.database.kept_sql import KeptQuery, filter_among
+from webapp.common.database.kept_sql import KeptQuery, filter_among
+from webapp.common.templatetags.show import counted, row_url
 from webapp.scenarios.models import Check
-from webapp.templatetags.show import counted, row_url
 from webapp.trajectories.failure_kinds import is_criterion
 from webapp.trajectories.matrix import PASSED
 from webapp.trajectories.models import Score, Trajectory

@@ -13,7 +13,7 @@ from synthesis.formats.files import Entry, UnreadableFile
 from synthesis.formats.records import ForeignRun, ForeignStep
 from synthesis.formats.values import clean_text
 from synthesis.parser import ReadLimits, read_in_process
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.scenarios.importer import Progress, run_guarded
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.text_search.text_rows import write_text

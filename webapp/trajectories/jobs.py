@@ -9,6 +9,7 @@ from django.urls import reverse
 from synthesis.contracts import ReferenceCall
 from synthesis.errors import InputError
 from synthesis.runtime import get_default_sandbox
+from webapp.common.uploads import drop_uploads, get_upload_limit, read_upload_bytes, require_success
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import register_job_handler
@@ -24,7 +25,6 @@ from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
 from webapp.trajectories.text_search.matches import KIND as FILLING
 from webapp.trajectories.text_search.older_texts import fill_missing_texts
-from webapp.uploads import drop_uploads, get_upload_limit, read_upload_bytes, require_success
 
 
 @register_subject_page("trajectory")

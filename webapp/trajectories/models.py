@@ -6,10 +6,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Upper
 
+from webapp.common.errors import Conflict
+from webapp.common.fields import OrderedJSONField
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
-from webapp.errors import Conflict
-from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
 from webapp.scenarios.models import Playground, StateBody, Task, TaskRevision
 

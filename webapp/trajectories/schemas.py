@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import Field, FiniteFloat
 
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import Id, Json, ShortText
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import Id, Json, ShortText
 from webapp.trajectories.contradictions import find_contradictions
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.trajectory_list import Filters

@@ -16,7 +16,8 @@ from synthesis.formats.records import RunRecord
 from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
+from webapp.common.uploads import store_upload
 from webapp.environments.models import Environment
 from webapp.environments.queries import list_distinct_values
 from webapp.jobs.models import OPEN_STATES, Job, JobState
@@ -32,7 +33,6 @@ from webapp.trajectories.reproduction import Replay, ReplaySetting, classify_rep
 from webapp.trajectories.steps import ExecutedStep, add_score, build_step_row, load_tool_kinds
 from webapp.trajectories.text_search.text_rows import write_text
 from webapp.trajectories.totals import StepCounts, update_totals
-from webapp.uploads import store_upload
 
 SOURCE = "envscaler"
 SETTLED = (ReplayState.IDENTICAL, ReplayState.REPRODUCED, ReplayState.DIVERGED)

@@ -10,11 +10,11 @@ from django.db.models import Count, Max, Min, QuerySet
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
+from webapp.common.forms import filter_bar
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.paging import RowCount
+from webapp.common.query_params import Params
 from webapp.environments.models import Environment
-from webapp.forms import filter_bar
-from webapp.lists.columns import Column, RowList
-from webapp.paging import RowCount
-from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.failure_kinds import FAILURES
 from webapp.trajectories.models import ReplayState, Trajectory

@@ -6,11 +6,11 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
 from webapp.accounts.services import write_audit_entry
-from webapp.htmx import wants_fragment
-from webapp.lists.list_context import build_shown_list
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_list_call
+from webapp.common.htmx import wants_fragment
+from webapp.common.lists.list_context import build_shown_list
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_list_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import attach_reasons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from webapp.database.connections import release_connection
+from webapp.common.database.connections import release_connection
 from webapp.webhooks import delivery, services
 
 EACH = 20

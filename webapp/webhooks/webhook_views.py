@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
-from webapp.paging import paginate_by_keyset
+from webapp.common.paging import paginate_by_keyset
 from webapp.webhooks import services
 from webapp.webhooks.models import Delivery, Webhook
 

@@ -12,9 +12,9 @@ from ninja import Query, Router
 from ninja.responses import Status
 from pydantic import Field
 
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.problems import Problem
-from webapp.rest.types import ShortText, describe_file_answer, describe_file_body
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.problems import Problem
+from webapp.common.rest.types import ShortText, describe_file_answer, describe_file_body
 from webapp.runs.models import Checkpoint
 from webapp.runs.transitions import AttemptEnding
 from webapp.workers import (

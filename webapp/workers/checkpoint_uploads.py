@@ -24,9 +24,9 @@ from django.db.models import F, Sum
 
 from synthesis.errors import InfrastructureError, InputError
 from training.job import MANIFEST
-from webapp.database.connections import release_connection
-from webapp.disk import has_room, is_disk_full
-from webapp.errors import Conflict, NotFound, Unusable
+from webapp.common.database.connections import release_connection
+from webapp.common.disk import has_room, is_disk_full
+from webapp.common.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob, TrainingState
 from webapp.runs.topics import publish_job

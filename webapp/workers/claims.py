@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from training.job import ANY_MODEL
-from webapp.claims import Claim, StaleClaim
-from webapp.database.connections import release_connection
-from webapp.errors import NotFound
+from webapp.common.claims import Claim, StaleClaim
+from webapp.common.database.connections import release_connection
+from webapp.common.errors import NotFound
 from webapp.runs import matching, transitions
 from webapp.runs.candidates import can_load_model
 from webapp.runs.checkpoint_files import find_last_checkpoint, get_first_model

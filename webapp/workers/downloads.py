@@ -7,9 +7,9 @@ from typing import Any
 from django.http.response import HttpResponseBase
 
 from synthesis.errors import InputError
+from webapp.common.errors import NotFound
+from webapp.common.rest.file_response import build_file_response
 from webapp.datasets.storage import stored_name
-from webapp.errors import NotFound
-from webapp.rest.file_response import build_file_response
 from webapp.runs.checkpoint_files import find_last_checkpoint, get_model_parts, list_model_files
 from webapp.runs.models import Checkpoint, TrainingJob
 from webapp.workers import claims

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from webapp.claims import StaleClaim
-from webapp.errors import Conflict, NotFound, QuotaExceeded, Refusal, Unusable
+from webapp.common.claims import StaleClaim
+from webapp.common.errors import Conflict, NotFound, QuotaExceeded, Refusal, Unusable
 
 
 class RecordGap(Conflict):

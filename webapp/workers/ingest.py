@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from synthesis.formats.values import clean_text
 from training.metrics import Event, Record, Values
-from webapp.errors import Unusable
+from webapp.common.errors import Unusable
 from webapp.runs.alerts import watch
 from webapp.runs.models import (
     Checkpoint,

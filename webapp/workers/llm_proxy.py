@@ -26,11 +26,11 @@ from synthesis.formats.values import clean_text
 from synthesis.llm.chat import Reply
 from synthesis.llm.wire import build_reply_message
 from synthesis.verifiers.rubric import hash_question
-from webapp.database.connections import release_connection
+from webapp.common.database.connections import release_connection
+from webapp.common.errors import UpstreamError
 from webapp.endpoints.connections import open_connection
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import open_endpoint
-from webapp.errors import UpstreamError
 from webapp.runs.evaluations.progress import get_served_model
 from webapp.runs.models import JudgeReply, TrainingJob
 from webapp.runs.rollouts.recorded_judge import MOST_REPLY

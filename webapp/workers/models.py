@@ -6,8 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
-from webapp.fields import OrderedJSONField
-from webapp.public_ids import public_id_field
+from webapp.common.fields import OrderedJSONField
+from webapp.common.public_ids import public_id_field
 from webapp.runs.models import Checkpoint, TrainingJob
 
 

@@ -17,8 +17,8 @@ from django.db import IntegrityError, transaction
 
 from synthesis.errors import InputError
 from synthesis.parser import ReadLimits, read_in_process
-from webapp.database.connections import release_connection
-from webapp.errors import Conflict, TooLarge, Unusable
+from webapp.common.database.connections import release_connection
+from webapp.common.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
 from webapp.runs.rollouts.due_attempts import ReportedLine, get_scoring, require_due_attempts
 from webapp.runs.rollouts.reported_means import StepMeans, compare_means

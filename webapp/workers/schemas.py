@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from training.config import EngineKind
 from training.metrics import Record
-from webapp.rest.types import BodyIn, ShortText, Text
+from webapp.common.rest.types import BodyIn, ShortText, Text
 from webapp.workers.claims import LONGEST_WAIT_SECONDS
 
 Step = Annotated[int, Field(ge=0, le=2**31 - 1)]

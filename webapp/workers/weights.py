@@ -14,7 +14,7 @@ from django.core.files.storage import default_storage
 from synthesis.errors import InputError
 from synthesis.parser import read_in_process
 from training.job import MANIFEST
-from webapp.errors import Unusable
+from webapp.common.errors import Unusable
 from webapp.runs.checkpoint_files import ADAPTER, get_model_parts, ready_checkpoints
 from webapp.runs.launch.estimates import estimate_parameters
 from webapp.runs.launch.job_lookup import get_base_model

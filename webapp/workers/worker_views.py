@@ -10,8 +10,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.paging import paginate_by_keyset
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.paging import paginate_by_keyset
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.workers import registration
 from webapp.workers import worker_lines as people

@@ -15,7 +15,7 @@ from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches import services
 from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, BatchStageCount, Body
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 from webapp.environments.models import Assessment, Environment
 from webapp.trajectories.export.filters import FilterCounts
 from webapp.trajectories.models import Trajectory

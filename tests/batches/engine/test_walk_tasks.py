@@ -20,7 +20,7 @@ from webapp.batches.models import AttemptRole, BatchAttempt, BatchProduct, Body
 from webapp.batches.pages.stage_output import build_blocks
 from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
 from webapp.environments.models import Environment
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.verifiers import read_verifier

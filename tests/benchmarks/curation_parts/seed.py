@@ -15,7 +15,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from webapp.accounts.models import User
-from webapp.content_store import store_values
+from webapp.common.content_store import store_values
 from webapp.environments.models import Assessment, CaseState, Environment, Tool, ToolCase, Version
 from webapp.jobs.models import Job
 from webapp.review.models import ReviewDecision, ReviewQueue

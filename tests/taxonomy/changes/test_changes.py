@@ -12,8 +12,8 @@ from tests.fixtures import pages_seed
 from tests.taxonomy.changes.grove import SEP, changed, judge, node, nodes, picture, plant, undone
 from tests.taxonomy.test_tree import at_once, numbers
 from webapp.accounts.models import AuditEntry
+from webapp.common.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.environments.models import Environment
-from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.pages.recount import recount_nodes
 from webapp.taxonomy.changes import services, wishes
 from webapp.taxonomy.changes.undo import take_back_change

@@ -10,8 +10,8 @@ from django.test import Client
 from tests.fixtures import pages_seed, replay_seed
 from tests.taxonomy.changes.grove import SEP, changed, judge, node, nodes, plant, undone
 from webapp.accounts.tokens import create_token
+from webapp.common.lists.models import SavedView
 from webapp.environments.models import Environment
-from webapp.lists.models import SavedView
 from webapp.pages.recount import attach_stray_environments
 from webapp.scenarios.models import Task
 from webapp.taxonomy.changes import services, wishes

@@ -6,7 +6,7 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 APPEND_ONLY = """
 CREATE FUNCTION accounts_audit_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -171,7 +171,7 @@ class Migration(migrations.Migration):
                 ("object_type", models.CharField(blank=True, max_length=32)),
                 ("object_id", models.CharField(blank=True, max_length=64)),
                 ("object_label", models.CharField(blank=True, max_length=200)),
-                ("detail", webapp.fields.OrderedJSONField(default=dict)),
+                ("detail", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("address", models.CharField(blank=True, max_length=45)),
                 (
                     "actor",

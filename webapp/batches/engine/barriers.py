@@ -13,7 +13,7 @@ from webapp.batches.engine.lane_jobs import lock_batch, open_lanes
 from webapp.batches.engine.near_duplicates import find_kept_apart, fold_duplicates
 from webapp.batches.engine.stage_runs import SAVE, EndedStage, add_run, count_barrier_usage
 from webapp.batches.models import BatchItem, BatchState, Body, ItemState, StageRun, StageState
-from webapp.content_store import unpack_value
+from webapp.common.content_store import unpack_value
 
 
 def find_due_barrier(batch: int, pipeline: Pipeline) -> Stage | None:

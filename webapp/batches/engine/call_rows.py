@@ -19,7 +19,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from webapp.batches.engine.failure_signature import build_failure_signature
 from webapp.batches.models import Body, CallState, LLMCall
-from webapp.content_store import build_content_row, save_rows, unpack_value
+from webapp.common.content_store import build_content_row, save_rows, unpack_value
 
 ERROR_CHARS = 10_000
 TABLE = LLMCall._meta.db_table

@@ -54,8 +54,8 @@ from webapp.batches.engine.stage_runs import SAVE, EndedStage, count_interrupted
 from webapp.batches.engine.theme_source import record_theme_result
 from webapp.batches.engine.write_batcher import AWAY
 from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, Body, StageRun, StageState
-from webapp.claims import StaleClaim
-from webapp.content_store import unpack_value
+from webapp.common.claims import StaleClaim
+from webapp.common.content_store import unpack_value
 
 logger = logging.getLogger(__name__)
 TRIES = 3

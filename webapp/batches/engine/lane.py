@@ -31,9 +31,9 @@ from webapp.batches.engine.shifts import begin_shift, extend_shift
 from webapp.batches.engine.write_batcher import AWAY, WriteBatcher
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
 from webapp.batches.spec import BatchSettings
-from webapp.claims import StaleClaim
-from webapp.events.services import publish_topics
-from webapp.events.throttle import Throttle
+from webapp.common.claims import StaleClaim
+from webapp.common.events.services import publish_topics
+from webapp.common.events.throttle import Throttle
 from webapp.jobs.claims import Cancelled, JobClaim
 from webapp.jobs.context import JobContext
 

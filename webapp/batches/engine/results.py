@@ -11,8 +11,8 @@ from synthesis.errors import InputError
 from webapp.batches.engine.item_state import StageEnding, build_item, end_stages, lock_held_items
 from webapp.batches.engine.stage_runs import add_runs
 from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, Body
-from webapp.claims import StaleClaim
-from webapp.content_store import build_content_row
+from webapp.common.claims import StaleClaim
+from webapp.common.content_store import build_content_row
 from webapp.jobs.claims import JobClaim
 
 

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from synthesis.contracts import Usage
 from synthesis.formats.values import clean_text
 from webapp.batches.models import BatchItem, BatchStageCount, Body, ItemState, StageRun, StageState
-from webapp.content_store import build_content_row, save_rows
+from webapp.common.content_store import build_content_row, save_rows
 from webapp.jobs.claims import JobClaim
 
 SAVE = "save"

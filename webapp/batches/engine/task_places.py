@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef
 
 from webapp.batches.models import BatchItem, BatchProduct
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task, TaskRevision
 

@@ -15,9 +15,9 @@ from webapp.batches.launch.task_files import TaskLine
 from webapp.batches.models import Batch
 from webapp.batches.services import build_environment_spec, build_text_spec, build_theme_spec
 from webapp.batches.spec import MOST_THEMES
+from webapp.common.query_params import LARGEST_ID, parse_whole_number
 from webapp.environments.models import Environment, Version
 from webapp.environments.tool_graph.services import read_known_edges
-from webapp.query_params import LARGEST_ID, parse_whole_number
 from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.queries import add_tool_names, select_subtree

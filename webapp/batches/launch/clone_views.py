@@ -30,8 +30,8 @@ from webapp.batches.launch.readiness import name_item
 from webapp.batches.models import Batch
 from webapp.batches.setting_labels import list_setting_changes
 from webapp.batches.spec import BatchSettings
-from webapp.htmx import wants_fragment
-from webapp.rest.api_examples import build_api_call
+from webapp.common.htmx import wants_fragment
+from webapp.common.rest.api_examples import build_api_call
 
 LISTED_ITEMS = 500
 """Items with a tick each. Others have one tick together: a form may send 1,000 values."""

@@ -32,10 +32,10 @@ from webapp.batches.setting_labels import (
     SettingLabel,
 )
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.common.forms.rows import PlainInput, PlainSearch, build_options, offer_options
+from webapp.common.templatetags.show import plain
 from webapp.endpoints import sampling_fields
 from webapp.endpoints.queries import get_sampling_defaults, list_model_choices
-from webapp.forms.rows import PlainInput, PlainSearch, build_options, offer_options
-from webapp.templatetags.show import plain
 
 FILTERED = 20
 MOST_TYPED = 20

@@ -39,18 +39,18 @@ from webapp.batches.presets import TITLES, apply_preset, parse_preset
 from webapp.batches.replaced_work import forecast_replaced_work
 from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.common.forms.rows import build_options, offer_options
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
+from webapp.common.rest.idempotency import compute_fingerprint, run_form_once
+from webapp.common.templatetags.show import number
 from webapp.endpoints import sampling_fields
 from webapp.endpoints.queries import list_model_choices
 from webapp.environments.models import Environment
 from webapp.environments.queries import list_categories, list_distinct_values
-from webapp.forms.rows import build_options, offer_options
-from webapp.htmx import wants_fragment
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
-from webapp.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.taxonomy.models import Node, ThemeSource
 from webapp.taxonomy.queries import list_siblings
-from webapp.templatetags.show import number
 
 LISTED = 300
 LEFT_OUT_SHOWN = 3

@@ -15,9 +15,9 @@ from synthesis.prompts.trial import MOST_CHARS, check_trials, get_triable_prompt
 from webapp.accounts.access import require_scope
 from webapp.batches.models import Batch
 from webapp.batches.spec import BatchSettings
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
 from webapp.environments.version_diff import DiffPart, build_diff_part
-from webapp.htmx import wants_fragment
-from webapp.query_params import Params
 
 NAME, TEXT = "prompt_name", "prompt_text"
 

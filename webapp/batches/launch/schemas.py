@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ninja import Schema
 
-from webapp.rest.types import Json
+from webapp.common.rest.types import Json
 
 
 class BoundsOut(Schema):

@@ -9,7 +9,7 @@ from django import forms
 from webapp.batches.engine.cast import fill_in_defaults
 from webapp.batches.setting_labels import EMBEDDINGS, SettingLabel
 from webapp.batches.spec import ROLES, BatchSettings
-from webapp.forms.rows import PlainInput
+from webapp.common.forms.rows import PlainInput
 from webapp.trajectories.rollouts.spec import SENT_REASONING
 
 RANGES = [("", "any number"), ("released", "as released: 3 to 29, in conversations 5 to 39"), ("own", "from … to …")]

@@ -2,7 +2,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -57,7 +57,7 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("settings", webapp.fields.OrderedJSONField(default=dict)),
+                ("settings", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("cap", models.FloatField(blank=True, null=True)),
                 ("spent", models.FloatField(default=0.0)),
                 ("assumed", models.FloatField(default=0.0)),
@@ -101,7 +101,7 @@ class Migration(migrations.Migration):
                 ("rank", models.PositiveSmallIntegerField(default=0)),
                 ("path", models.CharField(max_length=400)),
                 ("position", models.PositiveIntegerField(default=0)),
-                ("spec", webapp.fields.OrderedJSONField(default=dict)),
+                ("spec", webapp.common.fields.OrderedJSONField(default=dict)),
                 (
                     "state",
                     models.CharField(
@@ -195,7 +195,7 @@ class Migration(migrations.Migration):
             name="BatchProduct",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("provenance", webapp.fields.OrderedJSONField(default=dict)),
+                ("provenance", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "environment",
@@ -393,8 +393,8 @@ class Migration(migrations.Migration):
                 ("reason", models.CharField(blank=True, max_length=60)),
                 ("message", models.TextField(blank=True)),
                 ("call_key", models.CharField(blank=True, max_length=64)),
-                ("calls", webapp.fields.OrderedJSONField(default=list)),
-                ("used", webapp.fields.OrderedJSONField(default=dict)),
+                ("calls", webapp.common.fields.OrderedJSONField(default=list)),
+                ("used", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("seconds", models.FloatField(default=0.0)),
                 ("requests", models.PositiveIntegerField(default=0)),
                 ("replayed", models.PositiveIntegerField(default=0)),

@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("mark", models.CharField(max_length=64)),
-                ("figures", webapp.fields.OrderedJSONField(default=dict)),
+                ("figures", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("read_at", models.DateTimeField()),
                 (
                     "batch",

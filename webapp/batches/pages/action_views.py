@@ -17,8 +17,8 @@ from webapp.accounts.access import require_scope
 from webapp.batches import queries, services
 from webapp.batches.models import Batch, BatchItem, ItemState
 from webapp.batches.pages import batch_list
-from webapp.lists.bulk_acts import process_bulk_act
-from webapp.query_params import Params
+from webapp.common.lists.bulk_acts import process_bulk_act
+from webapp.common.query_params import Params
 
 
 @require_scope("synthesise")

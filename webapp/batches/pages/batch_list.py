@@ -16,11 +16,11 @@ from webapp.batches import queries, services
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
 from webapp.batches.pages.descriptions import build_batch_actions
-from webapp.database.kept_sql import Given, KeptQuery
-from webapp.lists import list_filters
-from webapp.lists.bulk_acts import BulkAct, BulkList
-from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.lists import list_filters
+from webapp.common.lists.bulk_acts import BulkAct, BulkList
+from webapp.common.lists.columns import Column, RowList
+from webapp.common.lists.list_filters import ListFilter
 
 BATCHES = RowList(
     "batches",

@@ -24,12 +24,12 @@ from webapp.batches.presets import TITLES
 from webapp.batches.replaced_work import find_replaced_work
 from webapp.batches.schemas import BatchQuery, CallQuery
 from webapp.batches.spec import BatchSettings
-from webapp.htmx import wants_fragment
-from webapp.lists.list_context import build_filtered_list
-from webapp.lists.list_filters import parse_list_query
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call, build_list_call
+from webapp.common.htmx import wants_fragment
+from webapp.common.lists.list_context import build_filtered_list
+from webapp.common.lists.list_filters import parse_list_query
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call, build_list_call
 
 TABS = ("overview", "items", "calls", "failures", "settings")
 GROUPS_LIVE = 8

@@ -29,8 +29,8 @@ from webapp.batches.models import (
 from webapp.batches.pages import filters, stage_output
 from webapp.batches.pages.progress import FailureGroup
 from webapp.batches.services import RETRIED, STILL
-from webapp.forms import filter_bar
-from webapp.templatetags.show import SHOWN_UP_TO
+from webapp.common.forms import filter_bar
+from webapp.common.templatetags.show import SHOWN_UP_TO
 
 BELOW = 50
 ATTEMPT_COLUMNS = (

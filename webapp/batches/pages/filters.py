@@ -13,7 +13,7 @@ from django.http import QueryDict
 from synthesis.stages import LEVELS
 from webapp.batches.engine.item_state import OPEN
 from webapp.batches.models import BatchItem, BatchProduct, CallState, ItemState, LLMCall, StageRun, StageState
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 
 M = TypeVar("M", bound=Model)
 ENTERED = "entered"

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import require_scope
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.query_params import Params
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.query_params import Params
 from webapp.trajectories.models import Trajectory
 
 KINDS = {"environment": "theme", "scenario": "scenario", "task": "task", "trajectory": "trajectory"}

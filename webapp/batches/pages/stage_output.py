@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from webapp.templatetags.show import NOTHING, SHOWN_UP_TO
+from webapp.common.templatetags.show import NOTHING, SHOWN_UP_TO
 
 Kind = Literal["text", "code", "json", "list", "table", "facts"]
 ROWS = 200

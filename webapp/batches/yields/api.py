@@ -13,12 +13,12 @@ from webapp.batches.yields import services
 from webapp.batches.yields.comparison import compare_figures
 from webapp.batches.yields.schemas import YieldOut, YieldQuery, build_yield_payload
 from webapp.batches.yields.shared_environments import compare_shared_environments
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.types import Id
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.types import Id
 
 router = Router(tags=["batches"])
 

@@ -13,7 +13,7 @@ from webapp.batches.yields.comparison import Difference
 from webapp.batches.yields.published import ENVSCALER
 from webapp.batches.yields.services import YieldRead
 from webapp.batches.yields.shared_environments import SharedEnvironments
-from webapp.rest.types import Id, Json
+from webapp.common.rest.types import Id, Json
 
 
 class YieldQuery(Schema):

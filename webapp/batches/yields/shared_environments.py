@@ -19,9 +19,9 @@ from webapp.batches.yields.environment_figures import (
     count_other_versions,
     list_shared_versions,
 )
+from webapp.common.templatetags.show import counted
 from webapp.scenarios.measures.difficulty import KNOBS
 from webapp.scenarios.measures.shown import KNOB_TITLES, SHARES
-from webapp.templatetags.show import counted
 
 UNIT = "environments"
 RATIOS: tuple[Ratio, ...] = (

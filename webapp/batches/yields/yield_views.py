@@ -22,8 +22,8 @@ from webapp.batches.yields import services
 from webapp.batches.yields.comparison import CHOICE, compare_figures
 from webapp.batches.yields.published import ENVSCALER, NOT_SAID
 from webapp.batches.yields.shared_environments import compare_shared_environments, group_offered_batches
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 
 OFFERED = 50
 """Batches that can be chosen to compare with, of each group; any other one by its number in the address."""

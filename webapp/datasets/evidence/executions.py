@@ -20,7 +20,7 @@ from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE
 from training.dataset import ExecutionReport, TaskRow
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.datasets.models import Dataset, RowExecution
 from webapp.datasets.row_source import LeftOut, SourcedRows
 from webapp.jobs.claims import Cancelled

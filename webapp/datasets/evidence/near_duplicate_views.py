@@ -11,13 +11,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.datasets import queries
 from webapp.datasets.evidence.near_duplicates import LISTED, NearDuplicate, NearRow, load_listed_pairs
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.row_page import parse_row_id
 from webapp.datasets.storage import get_manifest, get_sentence
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.models import TaskRevision
 
 PAGE = 50

@@ -9,15 +9,15 @@ from django.shortcuts import get_object_or_404
 from ninja import Router, Status
 
 from webapp.accounts.services import write_audit_entry
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.problems import Problem
+from webapp.common.rest.types import describe_file_answer
 from webapp.datasets import queries
 from webapp.datasets.export import services
 from webapp.datasets.export.schemas import DatasetExportIn, DatasetExportList, DatasetExportOut
 from webapp.datasets.models import Dataset, DatasetExport
 from webapp.datasets.schemas import PublicId
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.problems import Problem
-from webapp.rest.types import describe_file_answer
 from webapp.trajectories.export.archive import build_attachment, read_stored_file
 
 router = Router(tags=["datasets"])

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from synthesis.contracts import Frozen
 from training.dataset import DatasetReport, Manifest, SideName
 from training.dataset.files import SIDES
+from webapp.common.templatetags.show import plain
 from webapp.datasets.export.record_forms import FORMS, FormName
 from webapp.datasets.preview import MEANINGS
 from webapp.scenarios.verifiers import VERIFIER_NAMES
-from webapp.templatetags.show import plain
 
 CARD = "README.md"
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))

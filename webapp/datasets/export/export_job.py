@@ -11,12 +11,12 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import EnvariumError, InputError
+from webapp.common.error_responses import describe_outage
+from webapp.common.events.services import publish_topics
 from webapp.datasets.export.files import WrittenExport, pack_folder, write_files
 from webapp.datasets.export.record_forms import FORMS, FormName, require_format
 from webapp.datasets.models import DatasetExport, ExportState
 from webapp.datasets.storage import drop_file
-from webapp.error_responses import describe_outage
-from webapp.events.services import publish_topics
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
 

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from webapp.common.rest.types import BodyIn
 from webapp.datasets.export.record_forms import FormatName, FormName
 from webapp.datasets.models import DatasetExport
-from webapp.rest.types import BodyIn
 
 
 class DatasetExportIn(BodyIn):

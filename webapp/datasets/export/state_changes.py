@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from synthesis.formats.atif import StateChange
-from webapp.query_params import LARGEST_ID, parse_whole_number
+from webapp.common.query_params import LARGEST_ID, parse_whole_number
 from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 
 

@@ -4,8 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
-import webapp.public_ids
+import webapp.common.fields
+import webapp.common.public_ids
 
 
 class Migration(migrations.Migration):
@@ -24,7 +24,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("file",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("file",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,
@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
                 ("stored", models.CharField(blank=True, max_length=200)),
                 ("bytes", models.BigIntegerField()),
                 ("sha256", models.CharField(blank=True, max_length=64)),
-                ("report", webapp.fields.OrderedJSONField(default=dict)),
+                ("report", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("deleted_at", models.DateTimeField(blank=True, null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
@@ -65,7 +65,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("ds",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("ds",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,
@@ -74,8 +74,8 @@ class Migration(migrations.Migration):
                 ("name", models.CharField(max_length=200)),
                 ("kind", models.CharField(max_length=16)),
                 ("source", models.CharField(default="selection", max_length=16)),
-                ("selection", webapp.fields.OrderedJSONField(default=dict)),
-                ("split", webapp.fields.OrderedJSONField(default=dict)),
+                ("selection", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("split", webapp.common.fields.OrderedJSONField(default=dict)),
                 (
                     "state",
                     models.CharField(
@@ -87,9 +87,9 @@ class Migration(migrations.Migration):
                 ("error", models.TextField(blank=True)),
                 ("stored", models.CharField(blank=True, max_length=200)),
                 ("sha256", models.CharField(blank=True, max_length=64)),
-                ("manifest", webapp.fields.OrderedJSONField(default=dict)),
-                ("left_out", webapp.fields.OrderedJSONField(default=dict)),
-                ("tokens", webapp.fields.OrderedJSONField(default=dict)),
+                ("manifest", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("left_out", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("tokens", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("train_rows", models.PositiveIntegerField(default=0)),
                 ("test_rows", models.PositiveIntegerField(default=0)),
                 ("environments", models.PositiveIntegerField(default=0)),

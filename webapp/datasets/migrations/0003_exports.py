@@ -6,8 +6,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
-import webapp.public_ids
+import webapp.common.fields
+import webapp.common.public_ids
 
 
 class Migration(migrations.Migration):
@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("dsx",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("dsx",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,
@@ -49,7 +49,7 @@ class Migration(migrations.Migration):
                 ("error", models.TextField(blank=True)),
                 ("stored", models.CharField(blank=True, max_length=200)),
                 ("sha256", models.CharField(blank=True, max_length=64)),
-                ("files", webapp.fields.OrderedJSONField(default=list)),
+                ("files", webapp.common.fields.OrderedJSONField(default=list)),
                 ("rows", models.PositiveIntegerField(default=0)),
                 ("bytes", models.BigIntegerField(default=0)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),

@@ -16,7 +16,7 @@ from django.http import QueryDict
 from synthesis.contracts import AnswerField, AnswerType
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.answer_form import MOST_DEPTH, MOST_FIELDS, read_expected, read_form
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.scenarios.playground.argument_form import parse_typed_json
 
 TYPES: tuple[str, ...] = get_args(AnswerType)

@@ -8,10 +8,10 @@ from django.db.models import F, QuerySet
 
 from webapp.accounts.row_log import set_actor
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict, NotFound
 from webapp.environments.models import Version
 from webapp.environments.services import choose_version
 from webapp.environments.totals import lock_environment
-from webapp.errors import Conflict, NotFound
 from webapp.review.carry_over import reopen_task_items
 from webapp.review.verdicts import SETTLED
 from webapp.scenarios.human_work import has_human_work

@@ -13,11 +13,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import require_scope
 from webapp.batches.models import Batch
+from webapp.common.errors import Conflict
+from webapp.common.query_params import LARGEST_ID, Params, parse_whole_number
 from webapp.edits.beside import adoption
 from webapp.edits.beside.origin import list_stored_by_batch, list_stored_by_import
-from webapp.errors import Conflict
 from webapp.jobs.models import Job
-from webapp.query_params import LARGEST_ID, Params, parse_whole_number
 
 SHOWN = 200
 

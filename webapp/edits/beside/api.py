@@ -11,17 +11,17 @@ from ninja import Query, Router
 
 from synthesis.errors import InputError
 from webapp.batches.models import Batch
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import demand_match, describe_required_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.edits.beside import adoption
 from webapp.edits.beside.origin import list_stored_by_batch, list_stored_by_import
 from webapp.edits.beside.schemas import BesideQuery, RevisionBesideOut, VersionBesideOut
 from webapp.environments.models import Version
 from webapp.environments.totals import lock_environment
 from webapp.jobs.models import Job
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import demand_match, describe_required_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.types import Id, PageOf
 from webapp.scenarios.models import TaskRevision
 
 router = Router(tags=["edits"])

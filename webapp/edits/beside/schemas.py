@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import Field
 
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import Id
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import Id
 
 
 class BesideQuery(PageQuery):

@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("tool", models.CharField(blank=True, max_length=200)),
-                ("body", webapp.fields.OrderedJSONField(default=dict)),
+                ("body", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("digest", models.CharField(max_length=64)),
                 ("serial", models.PositiveIntegerField(default=0)),
                 ("why", models.TextField(blank=True)),
@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
                 ("stored", models.PositiveIntegerField(default=0)),
                 ("executed", models.PositiveIntegerField(default=0)),
                 ("sampled", models.BooleanField(default=False)),
-                ("facts", webapp.fields.OrderedJSONField(default=dict)),
+                ("facts", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("seconds", models.FloatField(blank=True, null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
@@ -189,7 +189,7 @@ class Migration(migrations.Migration):
                 ("audit_before", models.CharField(blank=True, max_length=12)),
                 ("audit_after", models.CharField(blank=True, max_length=12)),
                 ("audit_words", models.TextField(blank=True)),
-                ("audit", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("audit", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("judge", models.CharField(blank=True, max_length=200)),
                 ("failure", models.TextField(blank=True)),
                 ("approved", models.BooleanField(default=False)),

@@ -1,7 +1,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 ("name", models.CharField(max_length=60, unique=True)),
                 ("base_url", models.CharField(max_length=500)),
                 ("sealed_key", models.TextField(blank=True)),
-                ("model_names", webapp.fields.OrderedJSONField(default=list)),
+                ("model_names", webapp.common.fields.OrderedJSONField(default=list)),
                 ("max_concurrency", models.PositiveSmallIntegerField(default=8)),
                 ("timeout_s", models.PositiveSmallIntegerField(default=120)),
                 (
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
-                ("prices", webapp.fields.OrderedJSONField(default=dict)),
+                ("prices", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("from_environment", models.BooleanField(default=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("updated_at", models.DateTimeField(auto_now=True)),

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -32,12 +32,12 @@ class Migration(migrations.Migration):
                         serialize=False,
                     ),
                 ),
-                ("values", webapp.fields.OrderedJSONField(default=dict)),
+                ("values", webapp.common.fields.OrderedJSONField(default=dict)),
             ],
         ),
         migrations.AddField(
             model_name="endpoint",
             name="left_out",
-            field=webapp.fields.OrderedJSONField(default=dict),
+            field=webapp.common.fields.OrderedJSONField(default=dict),
         ),
     ]

@@ -9,8 +9,8 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
+from webapp.common.paging import paginate_by_keyset
 from webapp.environments.models import CheckerMeasure
-from webapp.paging import paginate_by_keyset
 
 A_PAGE = 50
 KIND_WORDS = {

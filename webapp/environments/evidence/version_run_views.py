@@ -14,10 +14,10 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.drafts import ToolRepair
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
+from webapp.common.htmx import wants_fragment
 from webapp.environments import version_diff
 from webapp.environments.evidence import version_runs
 from webapp.environments.models import Assessment, Version
-from webapp.htmx import wants_fragment
 
 
 @require_scope("read")

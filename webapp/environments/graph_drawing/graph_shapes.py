@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
+from webapp.common.templatetags.show import cut, plain
 from webapp.environments.graph_drawing.layered_layout import Layout, Link, lay_out_nodes
-from webapp.templatetags.show import cut, plain
 
 LETTER, SMALL_LETTER = 7.6, 6.7
 """How wide a letter of a node and of a link is drawn, in pixels, at most."""

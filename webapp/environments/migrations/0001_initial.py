@@ -4,7 +4,7 @@ import django.db.models.deletion
 import django.db.models.functions.text
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -69,9 +69,9 @@ class Migration(migrations.Migration):
                 ("class_name", models.CharField(max_length=200)),
                 ("source", models.TextField()),
                 ("introduction", models.TextField(blank=True)),
-                ("rules", webapp.fields.OrderedJSONField(default=list)),
-                ("state_schema", webapp.fields.OrderedJSONField(default=list)),
-                ("record", webapp.fields.OrderedJSONField(default=dict)),
+                ("rules", webapp.common.fields.OrderedJSONField(default=list)),
+                ("state_schema", webapp.common.fields.OrderedJSONField(default=list)),
+                ("record", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("rule_count", models.PositiveIntegerField(default=0)),
                 (
                     "category_sizes",
@@ -106,8 +106,8 @@ class Migration(migrations.Migration):
                 ("name", models.CharField(max_length=200)),
                 ("kind", models.CharField(choices=[("query", "query"), ("change", "change")], max_length=8)),
                 ("description", models.TextField(blank=True)),
-                ("parameters", webapp.fields.OrderedJSONField(default=dict)),
-                ("raw_schema", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("parameters", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("raw_schema", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("source", models.TextField(blank=True)),
                 (
                     "version",
@@ -129,7 +129,7 @@ class Migration(migrations.Migration):
                 ("severity", models.CharField(max_length=8)),
                 ("place", models.CharField(blank=True, max_length=300)),
                 ("message", models.TextField()),
-                ("data", webapp.fields.OrderedJSONField(default=dict)),
+                ("data", webapp.common.fields.OrderedJSONField(default=dict)),
                 (
                     "version",
                     models.ForeignKey(
@@ -168,9 +168,9 @@ class Migration(migrations.Migration):
                 ("passed", models.PositiveIntegerField()),
                 ("warned", models.PositiveIntegerField()),
                 ("failed", models.PositiveIntegerField()),
-                ("rates", webapp.fields.OrderedJSONField(default=list)),
-                ("roles", webapp.fields.OrderedJSONField(default=dict)),
-                ("prompts", webapp.fields.OrderedJSONField(default=dict)),
+                ("rates", webapp.common.fields.OrderedJSONField(default=list)),
+                ("roles", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("prompts", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("scripted", models.BooleanField(default=False)),
                 ("rerun_at", models.DateTimeField(blank=True, null=True)),
                 ("same_count", models.PositiveIntegerField(default=0)),
@@ -198,13 +198,13 @@ class Migration(migrations.Migration):
                 ("position", models.PositiveIntegerField()),
                 ("tool", models.CharField(max_length=200)),
                 ("case", models.CharField(choices=[("positive", "positive"), ("negative", "negative")], max_length=8)),
-                ("arguments", webapp.fields.OrderedJSONField(default=dict)),
+                ("arguments", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("seed", models.BigIntegerField()),
                 ("now", models.CharField(max_length=40)),
                 ("ok", models.BooleanField()),
-                ("result", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("result", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("error", models.TextField(blank=True)),
-                ("patch", webapp.fields.OrderedJSONField(default=list)),
+                ("patch", webapp.common.fields.OrderedJSONField(default=list)),
                 ("digest", models.CharField(max_length=64)),
                 ("cut", models.BooleanField(default=False)),
                 (

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -24,12 +24,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="assessment",
             name="notes",
-            field=webapp.fields.OrderedJSONField(default=list),
+            field=webapp.common.fields.OrderedJSONField(default=list),
         ),
         migrations.AddField(
             model_name="assessment",
             name="repairs",
-            field=webapp.fields.OrderedJSONField(default=list),
+            field=webapp.common.fields.OrderedJSONField(default=list),
         ),
         migrations.AddField(
             model_name="toolcase",

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -26,9 +26,9 @@ class Migration(migrations.Migration):
                 ("unusable", models.PositiveIntegerField()),
                 ("precision", models.FloatField(blank=True, null=True)),
                 ("recall", models.FloatField(blank=True, null=True)),
-                ("by_kind", webapp.fields.OrderedJSONField(default=dict)),
-                ("faults", webapp.fields.OrderedJSONField(default=list)),
-                ("prompts", webapp.fields.OrderedJSONField(default=dict)),
+                ("by_kind", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("faults", webapp.common.fields.OrderedJSONField(default=list)),
+                ("prompts", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("prompt_tokens", models.PositiveBigIntegerField(default=0)),
                 ("completion_tokens", models.PositiveBigIntegerField(default=0)),
                 ("cost", models.FloatField(default=0.0)),

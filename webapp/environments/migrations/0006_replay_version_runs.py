@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
             name="VersionRun",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("counts", webapp.fields.OrderedJSONField(default=dict)),
+                ("counts", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("done_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -44,7 +44,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("comparison", models.CharField(max_length=12)),
                 ("ok", models.BooleanField()),
-                ("result", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("result", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("error", models.TextField(blank=True)),
                 ("cut", models.BooleanField(default=False)),
                 (

@@ -6,11 +6,11 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Router
 
+from webapp.common.rest.auth import require_scope
+from webapp.common.rest.types import Id, Position
 from webapp.environments.models import Version
 from webapp.environments.tool_graph.schemas import ToolGraphOut
 from webapp.environments.tool_graph.services import read_edge_rows, read_judgement
-from webapp.rest.auth import require_scope
-from webapp.rest.types import Id, Position
 
 router = Router(tags=["environments"])
 

@@ -7,9 +7,9 @@ from typing import Any
 from django import forms
 
 from synthesis.contracts import GraphEdge
+from webapp.common.templatetags.show import shown
 from webapp.environments.models import Version
 from webapp.environments.tool_graph.services import REASON_CHARS, read_parameters
-from webapp.templatetags.show import shown
 
 APART = "\x1f"
 KINDS = (

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
+from webapp.common.query_params import Params
 from webapp.environments.graph_drawing.graph_shapes import MOST_NODES, Drawing, GraphLink, GraphNode, draw_graph
 from webapp.environments.models import Environment, Tool, ToolEdge, Version
 from webapp.environments.tool_graph.services import read_edge_rows, read_judgement
 from webapp.environments.tool_graph.walk_sources import TaskWalk, find_walk, list_walked_tasks
-from webapp.query_params import Params
 
 KINDS = {"strong": "Strong edges", "weak": "Weak edges"}
 MOST_WHOLE, MOST_WHOLE_LINKS = 36, 100

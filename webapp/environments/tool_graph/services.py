@@ -11,9 +11,9 @@ from django.utils import timezone
 from synthesis.contracts import GraphEdge, GraphEdgeKind, JudgedEdges
 from synthesis.formats.values import clean_text
 from webapp.accounts.services import write_audit_entry
-from webapp.content_store import Saved
+from webapp.common.content_store import Saved
+from webapp.common.errors import Conflict, NotFound
 from webapp.environments.models import EdgeJudgement, ToolEdge, Version
-from webapp.errors import Conflict, NotFound
 
 REASON_CHARS = 400
 AT_ONCE = 500

@@ -11,12 +11,12 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.accounts.access import require_scope
+from webapp.common.errors import Conflict, NotFound
+from webapp.common.query_params import Params
+from webapp.common.templatetags.show import cut, plain
 from webapp.environments.models import ToolEdge, Version
 from webapp.environments.tool_graph import services
 from webapp.environments.tool_graph.forms import EdgeForm
-from webapp.errors import Conflict, NotFound
-from webapp.query_params import Params
-from webapp.templatetags.show import cut, plain
 
 
 @require_scope("review")

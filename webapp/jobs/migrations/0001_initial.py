@@ -2,7 +2,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("payload", webapp.fields.OrderedJSONField(default=dict)),
+                ("payload", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("attempt", models.PositiveIntegerField(default=0)),
                 ("lost", models.PositiveSmallIntegerField(default=0)),
                 ("worker", models.CharField(blank=True, max_length=200)),
@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
                 ("done", models.PositiveIntegerField(default=0)),
                 ("total", models.PositiveIntegerField(default=0)),
                 ("note", models.CharField(blank=True, max_length=300)),
-                ("result", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("result", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("error", models.TextField(blank=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("woken_at", models.DateTimeField(blank=True, null=True)),

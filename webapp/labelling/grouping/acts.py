@@ -6,10 +6,10 @@ from typing import Any
 
 from django.http import QueryDict
 
+from webapp.common.query_params import Params
 from webapp.labelling.grouping.label_groups import GROUP_CHARS
 from webapp.labelling.grouping.suggestions import find_commonest_name, suggest_groups
 from webapp.labelling.models import LabelItem
-from webapp.query_params import Params
 
 MOST_REFUSED = 300
 KEY_CHARS = 4_000

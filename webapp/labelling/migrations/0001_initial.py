@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 ("position", models.PositiveIntegerField()),
                 ("key", models.BigIntegerField()),
                 ("name", models.CharField(max_length=300)),
-                ("content", webapp.fields.OrderedJSONField(default=dict)),
+                ("content", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("gold", models.BigIntegerField(blank=True, null=True)),
             ],
         ),
@@ -79,7 +79,7 @@ class Migration(migrations.Migration):
                 ("query", models.CharField(blank=True, max_length=2000)),
                 ("overlap", models.PositiveSmallIntegerField(default=3)),
                 ("lease_minutes", models.PositiveSmallIntegerField(default=15)),
-                ("tree", webapp.fields.OrderedJSONField(default=list)),
+                ("tree", webapp.common.fields.OrderedJSONField(default=list)),
                 ("item_count", models.PositiveIntegerField(default=0)),
                 ("settled_count", models.PositiveIntegerField(default=0)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
@@ -284,7 +284,7 @@ class Migration(migrations.Migration):
                 ("judge", models.CharField(blank=True, max_length=200)),
                 ("node", models.BigIntegerField(blank=True, null=True)),
                 ("second", models.BigIntegerField(blank=True, null=True)),
-                ("groups", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("groups", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 (
                     "confidence",
                     models.PositiveSmallIntegerField(choices=[(1, "guess"), (2, "fair"), (3, "sure")], default=2),
@@ -356,7 +356,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("node", models.BigIntegerField(blank=True, null=True)),
-                ("groups", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("groups", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("agreed", models.BooleanField(default=False)),
                 ("words", models.TextField(blank=True)),
                 ("at", models.DateTimeField(auto_now=True)),
@@ -392,7 +392,7 @@ class Migration(migrations.Migration):
             name="LabelDraft",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("body", webapp.fields.OrderedJSONField(default=dict)),
+                ("body", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("updated_at", models.DateTimeField(auto_now=True)),
                 (
                     "ask",

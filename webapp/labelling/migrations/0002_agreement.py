@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("digest", models.CharField(max_length=64)),
-                ("rounds", webapp.fields.OrderedJSONField(default=list)),
+                ("rounds", webapp.common.fields.OrderedJSONField(default=list)),
                 ("job", models.BigIntegerField(null=True)),
                 ("measured_at", models.DateTimeField(auto_now=True)),
             ],

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.labelling.adjudication import require_settled
 from webapp.labelling.models import LabelSession, SessionState
 from webapp.labelling.outcome.outcomes import build_outcome_wish, compute_outcome

@@ -13,14 +13,14 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
-from webapp.error_responses import to_http_terms
+from webapp.common.error_responses import to_http_terms
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.labelling.models import LabelSession, SessionState
 from webapp.labelling.outcome import effects
 from webapp.labelling.outcome.outcomes import compute_outcome
 from webapp.labelling.rights import may_adjudicate
 from webapp.labelling.session_views import get_session_or_404
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.taxonomy.changes import services
 
 

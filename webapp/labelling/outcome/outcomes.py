@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from webapp.common.errors import Conflict
+from webapp.common.templatetags.show import counted
 from webapp.environments.models import Environment
-from webapp.errors import Conflict
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.grouping.label_groups import is_lone
 from webapp.labelling.models import LabelSession, PlacedKind, SessionKind, Settlement
@@ -21,7 +22,6 @@ from webapp.taxonomy.changes.wishes import Wish
 from webapp.taxonomy.former import map_present_ids
 from webapp.taxonomy.labels import NAME, SEPARATOR
 from webapp.taxonomy.models import ChangeKind, Node, Theme
-from webapp.templatetags.show import counted
 
 MOST_HINDERED = 50
 """So many groups of labels are tried one by one before the rest is called hindered too."""

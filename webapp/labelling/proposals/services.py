@@ -17,10 +17,11 @@ from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
 from synthesis.taxonomy.group_judge import GroupBrief, GroupReply, OfferedLabel, group_labels
 from synthesis.taxonomy.place_judge import OfferedPlace, PlaceBrief, PlaceReply, place_item
+from webapp.common.errors import Conflict, NotFound
+from webapp.common.templatetags.show import counted
 from webapp.endpoints.connections import open_chat_model
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import find_choice
-from webapp.errors import Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job
 from webapp.jobs.services import enqueue_job
@@ -29,7 +30,6 @@ from webapp.labelling.grouping.label_groups import Groups, clean_groups, require
 from webapp.labelling.models import Ask, Guideline, Label, LabelItem, LabelSession, SessionKind, SessionState
 from webapp.labelling.rights import require_editor
 from webapp.labelling.sessions import APPLIED, newest_guideline
-from webapp.templatetags.show import counted
 
 PROPOSE_JOB = "propose_labels"
 AT_ONCE = 8

@@ -6,15 +6,15 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Router
 
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.types import Id
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
 from webapp.labelling.models import LabelSession
 from webapp.labelling.results import services
 from webapp.labelling.results.schemas import AgreementOut
 from webapp.labelling.visibility import can_see_known_answers
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.types import Id
 
 router = Router(tags=["labelling"])
 

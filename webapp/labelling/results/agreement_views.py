@@ -11,15 +11,15 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import has_scope, require_scope
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.labelling.models import LabelSession, SessionKind
 from webapp.labelling.reservations import find_open_round
 from webapp.labelling.results import charts, services
 from webapp.labelling.results.round_labels import closed_rounds
 from webapp.labelling.results.schemas import AgreementFigureOut, AgreementOut, AnnotatorOut, RoundAgreementOut
 from webapp.labelling.visibility import can_see_known_answers
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 
 LEAD = {SessionKind.PLACE: "alpha_tree", SessionKind.MERGE: "rand"}
 MARKS = {SessionKind.PLACE: charts.ALPHA, SessionKind.MERGE: charts.RAND}

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from webapp.common.templatetags.show import counted
 from webapp.labelling.results.schemas import AgreementFigureOut, AnnotatorPairOut, ConfusionOut, RoundAgreementOut
-from webapp.templatetags.show import counted
 
 
 @dataclass(frozen=True)

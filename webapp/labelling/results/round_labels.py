@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from synthesis.taxonomy.agreement import Path
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.models import Label, LabelItem, LabelRound, LabelSession, Settlement
 from webapp.labelling.visibility import closed_labels

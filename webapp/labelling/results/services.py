@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.errors import InputError
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.jobs import services as jobs
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job

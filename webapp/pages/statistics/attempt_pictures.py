@@ -14,8 +14,8 @@ from django.db.models import Aggregate, Case, CharField, Count, F, IntegerField,
 from django.db.models.fields.json import JSONField
 from django.db.models.functions import Cast
 
+from webapp.common.frequencies import rank_by_count
 from webapp.environments.models import Environment
-from webapp.frequencies import rank_by_count
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.pages.statistics.user_faults import UserFaultTable, count_user_faults
 from webapp.pages.statistics.verifier_counts import VerifierCount, count_verifiers

@@ -11,10 +11,10 @@ from django.db.models import Count, Q
 from django.urls import reverse
 
 from synthesis.contracts import INJECTED
+from webapp.common.query_params import MOST_PICKS
 from webapp.environments.models import Environment
 from webapp.pages.statistics.attempt_pictures import Bar, make_bars
 from webapp.pages.statistics.attempt_scope import AttemptScope
-from webapp.query_params import MOST_PICKS
 from webapp.runs.evaluations.statistics import compute_wilson_interval
 from webapp.scenarios.models import Check, TaskRevision
 from webapp.scenarios.verifiers import list_criteria_lines

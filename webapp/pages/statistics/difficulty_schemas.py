@@ -8,10 +8,10 @@ from ninja import Schema
 from pydantic import Field
 
 from synthesis.stages import Variant
+from webapp.common.rest.types import Id, ShortText
 from webapp.pages.statistics.clustered_rates import ClusteredRate
 from webapp.pages.statistics.difficulty_pictures import DifficultyPictures, KnobPicture
 from webapp.pages.statistics.ecosystem_schemas import SpreadOut, serialize_spread
-from webapp.rest.types import Id, ShortText
 
 
 class DifficultyQuery(Schema):

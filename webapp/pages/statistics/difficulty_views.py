@@ -10,16 +10,16 @@ from django.views.decorators.http import require_safe
 
 from synthesis.variant_settings import VARIANT_TITLES
 from webapp.accounts.access import require_scope
+from webapp.common.forms import filter_bar
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_list_call
 from webapp.environments.models import Environment
 from webapp.environments.queries import VARIANTS, list_distinct_values
-from webapp.forms import filter_bar
 from webapp.pages.demo_content import find_demo_amounts
 from webapp.pages.statistics.difficulty_pictures import NEWEST_ATTEMPTS, draw_difficulty
 from webapp.pages.statistics.difficulty_schemas import DifficultyQuery
 from webapp.pages.statistics.picture_views import OFFERED, PAGES
 from webapp.pages.statistics.task_scope import NEWEST, TaskScope
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_list_call
 from webapp.scenarios.models import PASS_AT
 from webapp.trajectories.models import Trajectory
 

@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from webapp.batches.models import Batch
+from webapp.common.rest.auth import require_scope
 from webapp.pages.statistics.attempt_pictures import draw_attempts
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.pages.statistics.call_pictures import count_check_use, count_tool_use
@@ -33,7 +34,6 @@ from webapp.pages.statistics.review_pictures import draw_reviews
 from webapp.pages.statistics.scope import Scope
 from webapp.pages.statistics.task_scope import TaskScope
 from webapp.pages.theme_map.plane import MapChoice, draw_theme_map, list_map_themes
-from webapp.rest.auth import require_scope
 
 router = Router(tags=["environments"])
 

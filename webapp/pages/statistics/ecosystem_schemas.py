@@ -9,11 +9,11 @@ from ninja import Schema
 from pydantic import Field
 
 from synthesis.stages import Variant
+from webapp.common.rest.types import Id, ShortText
 from webapp.pages.statistics.distributions import Spread
 from webapp.pages.statistics.ecosystem import Ecosystem, MeasureSpread
 from webapp.pages.statistics.tool_verdicts import Verdicts
 from webapp.pages.theme_map.plane import ThemeMap
-from webapp.rest.types import Id, ShortText
 
 
 class EcosystemQuery(Schema):

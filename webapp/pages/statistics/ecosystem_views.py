@@ -11,10 +11,13 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
 from webapp.batches.models import Batch
+from webapp.common.forms import filter_bar
+from webapp.common.htmx import wants_fragment
+from webapp.common.paging import build_page_link
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_list_call
 from webapp.environments import queries as environment_queries
 from webapp.environments.models import Environment
-from webapp.forms import filter_bar
-from webapp.htmx import wants_fragment
 from webapp.pages.demo_content import find_demo_amounts
 from webapp.pages.statistics.ecosystem import compute_ecosystem
 from webapp.pages.statistics.ecosystem_schemas import EcosystemQuery
@@ -23,9 +26,6 @@ from webapp.pages.statistics.picture_views import PAGES
 from webapp.pages.statistics.scope import Scope
 from webapp.pages.statistics.tool_verdicts import WORST
 from webapp.pages.theme_map.plane import MOST, MapChoice, ThemeMap, draw_theme_map, is_quickly_placed, list_map_themes
-from webapp.paging import build_page_link
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_list_call
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.queries import add_tool_names
 from webapp.taxonomy.static_files import NAME, find_map_style_id

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field
 
+from webapp.common.rest.types import Id, ShortText
 from webapp.pages.statistics.attempt_pictures import AttemptPictures, PolicySizes, Sizes
 from webapp.pages.statistics.review_pictures import ReviewPictures, Timeline
-from webapp.rest.types import Id, ShortText
 
 
 class AttemptPicturesQuery(Schema):

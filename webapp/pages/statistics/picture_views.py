@@ -9,9 +9,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
+from webapp.common.forms import filter_bar
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_list_call
 from webapp.environments.models import Environment
 from webapp.environments.queries import list_distinct_values
-from webapp.forms import filter_bar
 from webapp.pages.demo_content import find_demo_amounts
 from webapp.pages.statistics.attempt_pictures import draw_attempts
 from webapp.pages.statistics.attempt_scope import NEWEST as NEWEST_ATTEMPTS
@@ -20,8 +22,6 @@ from webapp.pages.statistics.call_pictures import FEWEST_ATTEMPTS, count_check_u
 from webapp.pages.statistics.picture_schemas import AttemptPicturesQuery, ReviewPicturesQuery
 from webapp.pages.statistics.review_pictures import NEWEST as NEWEST_EVENTS
 from webapp.pages.statistics.review_pictures import draw_reviews
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_list_call
 from webapp.taxonomy.static_files import NAME, find_map_style_id
 from webapp.trajectories.models import Trajectory
 

@@ -12,12 +12,12 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from webapp.batches.models import Batch, BatchProduct
+from webapp.common.query_params import MOST_PICKS
 from webapp.environments.models import Environment
 from webapp.pages.demo_content import CATEGORY as DEMO_CATEGORY
 from webapp.pages.demo_content import SOURCE as DEMO
 from webapp.pages.demo_content import exclude_demo
 from webapp.pages.statistics.distributions import Bin
-from webapp.query_params import MOST_PICKS
 
 
 @dataclass(frozen=True)

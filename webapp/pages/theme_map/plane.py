@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from synthesis.themes.layout import MapPosition
 from webapp.batches.models import ItemState
-from webapp.frequencies import rank_by_count
+from webapp.common.frequencies import rank_by_count
 from webapp.pages.statistics.scope import Scope
 from webapp.pages.theme_map.kept_layouts import has_quick_layout, load_layout
 from webapp.pages.theme_map.placed_themes import PlacedTheme, list_themes

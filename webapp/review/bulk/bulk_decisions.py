@@ -11,8 +11,8 @@ from typing import Any
 from django.db.models import Exists, OuterRef
 
 from synthesis.errors import InputError
-from webapp.errors import Refusal
-from webapp.frequencies import rank_by_count
+from webapp.common.errors import Refusal
+from webapp.common.frequencies import rank_by_count
 from webapp.review.bulk.vote_forecast import VoteForecast, forecast_votes
 from webapp.review.decisions import DecisionChoice, check_choice, create_decision
 from webapp.review.models import ReviewDecision, ReviewKind

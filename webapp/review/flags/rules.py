@@ -9,7 +9,7 @@ from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Cast, Length
 from django.http import QueryDict
 
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.review.models import Remark, RemarkKind
 from webapp.scenarios.models import AuditState
 from webapp.trajectories.models import ReplayState, Score, Trajectory

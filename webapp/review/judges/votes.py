@@ -18,11 +18,12 @@ from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
 from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import set_actor
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
+from webapp.common.errors import NotFound
+from webapp.common.templatetags.show import counted
 from webapp.endpoints.connections import open_chat_model
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import find_choice
-from webapp.errors import NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job, list_subject_jobs
 from webapp.jobs.services import enqueue_job
@@ -39,7 +40,6 @@ from webapp.review.queues import require_editor
 from webapp.review.subjects import build_entity_tag, get_subject_title, lock_subject
 from webapp.review.verdicts import get_verdict_label, list_reason_labels
 from webapp.scenarios.models import Task
-from webapp.templatetags.show import counted
 from webapp.trajectories.models import Trajectory
 
 JUDGE_JOB = "judge_queue"

@@ -5,7 +5,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -41,7 +41,7 @@ class Migration(migrations.Migration):
                 ("rank", models.FloatField(default=0)),
                 ("why", models.CharField(blank=True, max_length=200)),
                 ("note", models.CharField(blank=True, max_length=500)),
-                ("gold", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("gold", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("closed_at", models.DateTimeField(blank=True, null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
@@ -217,8 +217,8 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("comment", models.TextField(blank=True)),
-                ("places", webapp.fields.OrderedJSONField(blank=True, default=list)),
-                ("detail", webapp.fields.OrderedJSONField(blank=True, default=dict)),
+                ("places", webapp.common.fields.OrderedJSONField(blank=True, default=list)),
+                ("detail", webapp.common.fields.OrderedJSONField(blank=True, default=dict)),
                 ("overrides", models.BooleanField(default=False)),
                 ("adjudicates", models.BooleanField(default=False)),
                 ("seconds", models.FloatField(blank=True, null=True)),
@@ -338,7 +338,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("seen", models.CharField(max_length=64)),
-                ("body", webapp.fields.OrderedJSONField(default=dict)),
+                ("body", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("updated_at", models.DateTimeField(auto_now=True)),
                 (
                     "task",

@@ -11,13 +11,13 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
+from webapp.common.errors import NotFound
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import demand_match, describe_required_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.environments.models import Tool
-from webapp.errors import NotFound
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import demand_match, describe_required_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.types import Id, PageOf
 from webapp.review import assignments, decisions, drafts
 from webapp.review.bulk.bulk_decisions import decide_on_tasks
 from webapp.review.judges.votes import filter_visible_decisions

@@ -10,10 +10,10 @@ from django.shortcuts import get_object_or_404
 from ninja import Router
 
 from webapp.accounts.models import User
-from webapp.errors import NotFound
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
-from webapp.rest.types import Id
+from webapp.common.errors import NotFound
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
+from webapp.common.rest.types import Id
 from webapp.review import assignments, queues, transfers
 from webapp.review.models import Assignment, QueueItem
 from webapp.review.rest.schemas import AssignmentOut, AssignmentTimeIn, ReviewItemOut, SendIn

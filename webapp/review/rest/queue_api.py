@@ -9,12 +9,12 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
-from webapp.errors import NotFound
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.types import Id, PageOf
+from webapp.common.errors import NotFound
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.review import assignments, queues
 from webapp.review.models import ReviewQueue
 from webapp.review.rest.schemas import (

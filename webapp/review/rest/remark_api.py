@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Router
 
-from webapp.errors import NotFound
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import describe_optional_match, require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.types import Id
+from webapp.common.errors import NotFound
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import describe_optional_match, require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.types import Id
 from webapp.review import remarks
 from webapp.review.models import Remark, build_subject_filter
 from webapp.review.rest.schemas import Kind, ReviewRemarkIn, ReviewRemarkOut

@@ -9,8 +9,8 @@ from uuid import UUID
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, Json, ShortText, Text
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, Id, Json, ShortText, Text
 from webapp.review.assignments import list_holders
 from webapp.review.models import QueueItem
 

@@ -14,7 +14,8 @@ from django.utils.safestring import SafeString
 
 from synthesis.errors import ProgramError
 from synthesis.runtime.method_source import get_method_source
-from webapp.content_store import load_value
+from webapp.common.content_store import load_value
+from webapp.common.templatetags.show import code_lines
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import find_default_model
 from webapp.environments.case_groups import CaseGroup, find_cited_lines, group_cases
@@ -29,7 +30,6 @@ from webapp.review.tools.person_verdicts import (
     find_person_verdict,
 )
 from webapp.scenarios.queries import PatchLine, list_patch_changes
-from webapp.templatetags.show import code_lines
 
 CASES_SHOWN = 50
 DIFFS_SHOWN = 20

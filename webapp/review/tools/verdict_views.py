@@ -10,9 +10,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
+from webapp.common.htmx import render_fragment, wants_fragment
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Assessment, Tool, Version
-from webapp.htmx import render_fragment, wants_fragment
 from webapp.review.models import QueueItem, ReviewItemState, ReviewKind
 from webapp.review.queues import find_open_tool_queue
 from webapp.review.tools.person_verdicts import PersonVerdict, count_cases, find_person_verdicts

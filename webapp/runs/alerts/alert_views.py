@@ -9,8 +9,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
 from webapp.runs.alerts import page, services
 from webapp.runs.alerts.rules import RULES
 

@@ -7,12 +7,12 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.problems import FieldError, Problem
-from webapp.rest.types import Id, PageOf
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.problems import FieldError, Problem
+from webapp.common.rest.types import Id, PageOf
 from webapp.runs.alerts import page, services
 from webapp.runs.alerts.rules import RULES
 from webapp.runs.alerts.schemas import AlertOut, AlertRuleList, AlertsQuery

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field
 
-from webapp.rest.openai_lists import PublicId
-from webapp.rest.paging import PageQuery
+from webapp.common.rest.openai_lists import PublicId
+from webapp.common.rest.paging import PageQuery
 from webapp.runs.alerts.rules import BY_NAME
 from webapp.runs.models import TrainingAlert
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.runs.models import TrainingAlert
 from webapp.runs.topics import publish_job
 

@@ -7,8 +7,8 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from webapp.rest.auth import require_scope
-from webapp.rest.problems import Problem
+from webapp.common.rest.auth import require_scope
+from webapp.common.rest.problems import Problem
 from webapp.runs.comparison import lines, table
 from webapp.runs.comparison.arms import MOST_JOBS, Arm, find_named_jobs, get_seed, group_into_arms
 from webapp.runs.comparison.schemas import (

@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.runs.alerts import page as alerts
 from webapp.runs.comparison import lines, table
 from webapp.runs.comparison.arms import MOST_JOBS, Arm, find_named_jobs, group_into_arms

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field, model_validator
 
-from webapp.rest.types import Position, Text
+from webapp.common.rest.types import Position, Text
 from webapp.runs.comparison.arms import MOST_JOBS
 
 MOST_KEYS, MOST_POINTS = 20, 1_000

@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema
 from pydantic import Field
 
-from webapp.rest.auth import require_scope
-from webapp.rest.openai_lists import PublicId
-from webapp.rest.problems import FieldError, Problem
-from webapp.rest.types import Position, Text, describe_file_answer
+from webapp.common.rest.auth import require_scope
+from webapp.common.rest.openai_lists import PublicId
+from webapp.common.rest.problems import FieldError, Problem
+from webapp.common.rest.types import Position, Text, describe_file_answer
 from webapp.runs.api import get_job_or_404
 from webapp.runs.curves import files
 from webapp.runs.curves.charts import MEASURES, CurveChoice

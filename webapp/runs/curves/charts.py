@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from django.http import QueryDict
 
 from training.metrics import NAMES
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.runs.models import MetricKey
 
 HELD_OUT = "evaluation/environment/"

@@ -7,8 +7,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.errors import RefusedFields
-from webapp.query_params import Params
+from webapp.common.errors import RefusedFields
+from webapp.common.query_params import Params
 from webapp.runs.curves import files
 from webapp.runs.curves.charts import parse_choice
 from webapp.runs.curves.curve_responses import build_csv_response, build_png_response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webapp.errors import FieldFault, RefusedFields
+from webapp.common.errors import FieldFault, RefusedFields
 from webapp.runs.curves.chart_images import MOST_CHARTS, draw_png
 from webapp.runs.curves.chart_points import build_drawing
 from webapp.runs.curves.charts import Chart, CurveChoice, build_groups

@@ -7,9 +7,9 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from webapp.rest.auth import require_scope
-from webapp.rest.openai_lists import PublicId, fetch_page_or_problem
-from webapp.rest.problems import Problem
+from webapp.common.rest.auth import require_scope
+from webapp.common.rest.openai_lists import PublicId, fetch_page_or_problem
+from webapp.common.rest.problems import Problem
 from webapp.runs.evaluations import evaluation_list
 from webapp.runs.evaluations.comparison import compare_results
 from webapp.runs.evaluations.evaluation_list import EvaluationLine

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q, QuerySet
 
-from webapp.errors import Unusable
+from webapp.common.errors import Unusable
 from webapp.runs import queries
 from webapp.runs.evaluations.comparison import MOST
 from webapp.runs.models import RunRollout, TrainingJob

@@ -13,11 +13,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.errors import Unusable
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
+from webapp.common.errors import Unusable
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.runs.evaluations import evaluation_list
 from webapp.runs.evaluations.comparison import MOST, Comparison, compare_results
 from webapp.runs.evaluations.figures import build_sweep, draw_estimate

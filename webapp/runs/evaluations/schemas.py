@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import Field
 
-from webapp.rest.openai_lists import A_PAGE, After, PublicId
-from webapp.rest.types import Position, Text
+from webapp.common.rest.openai_lists import A_PAGE, After, PublicId
+from webapp.common.rest.types import Position, Text
 from webapp.runs.evaluations.comparison import MOST, Comparison
 from webapp.runs.evaluations.results import EvaluationResults
 

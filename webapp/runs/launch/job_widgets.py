@@ -8,8 +8,8 @@ from django import forms
 from django.urls import reverse_lazy
 
 from training import presets
+from webapp.common.forms.rows import Options, PlainInput, PlainTextarea, build_options, offer_options
 from webapp.endpoints.queries import list_model_choices
-from webapp.forms.rows import Options, PlainInput, PlainTextarea, build_options, offer_options
 from webapp.runs.launch import form_choices
 from webapp.runs.launch.job_lookup import DEFAULTS
 from webapp.runs.launch.setting_fields import FormSetting

@@ -14,10 +14,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from synthesis.errors import EnvariumError
 from training import presets
 from webapp.accounts.access import require_scope
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
+from webapp.common.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.datasets.models import Dataset
-from webapp.htmx import wants_fragment
-from webapp.query_params import Params
-from webapp.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.runs.launch import form_choices, setting_fields
 from webapp.runs.launch.forms import HIDDEN, LOOK, NewJobForm, build_entries_from_job
 from webapp.runs.launch.job_lookup import RefusedJob, Remark

@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from ninja import Router, Schema
 from pydantic import ConfigDict, Field
 
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.types import BodyIn
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.types import BodyIn
 from webapp.runs.local import installation
 from webapp.runs.local.demo import train_demo
 from webapp.runs.openai import conversion

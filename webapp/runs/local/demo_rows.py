@@ -23,7 +23,8 @@ from training.dataset import Split, assign_side
 from training.examples.datasets import CARELESS, EACH, Lesson, assign_lessons, build_demo_split, play_references
 from training.examples.records import SOURCE, build_environment_record, build_task_record
 from training.examples.tasks import ENVIRONMENTS, DemoTask, draw_tasks
-from webapp.content_store import store_values
+from webapp.common.content_store import store_values
+from webapp.common.error_responses import describe_outage
 from webapp.datasets.freeze_job import GONE, freeze_dataset
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.row_source import load_revision_sources
@@ -31,7 +32,6 @@ from webapp.datasets.selection import DatasetSelection
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Version
 from webapp.environments.services import build_program
-from webapp.error_responses import describe_outage
 from webapp.jobs.context import JobContext
 from webapp.runs.models import TrainingJob
 from webapp.runs.readiness import queue_ready_jobs

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
-from webapp.htmx import wants_fragment
+from webapp.common.htmx import wants_fragment
 from webapp.jobs.services import cancel_job
 from webapp.runs.launch.job_lookup import RefusedJob
 from webapp.runs.local import installation

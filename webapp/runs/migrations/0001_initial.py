@@ -5,8 +5,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
-import webapp.public_ids
+import webapp.common.fields
+import webapp.common.public_ids
 
 
 class Migration(migrations.Migration):
@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("ftjob",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("ftjob",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,
@@ -38,15 +38,15 @@ class Migration(migrations.Migration):
                 ("method", models.CharField(max_length=16)),
                 ("model", models.CharField(max_length=300)),
                 ("preset", models.CharField(blank=True, max_length=64)),
-                ("changes", webapp.fields.OrderedJSONField(default=dict)),
-                ("config", webapp.fields.OrderedJSONField(default=dict)),
+                ("changes", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("config", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("engine", models.CharField(default="transformers", max_length=16)),
                 ("user_model", models.CharField(blank=True, max_length=200)),
                 ("calls_allowed", models.PositiveIntegerField(default=100000)),
                 ("calls_made", models.PositiveIntegerField(default=0)),
                 ("call_tokens", models.BigIntegerField(default=0)),
                 ("metadata", models.JSONField(default=dict)),
-                ("estimate", webapp.fields.OrderedJSONField(default=dict)),
+                ("estimate", webapp.common.fields.OrderedJSONField(default=dict)),
                 (
                     "state",
                     models.CharField(
@@ -80,7 +80,7 @@ class Migration(migrations.Migration):
                 ("error_code", models.CharField(blank=True, max_length=40)),
                 ("error", models.TextField(blank=True)),
                 ("error_param", models.CharField(blank=True, max_length=200)),
-                ("result", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("result", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("fine_tuned_model", models.CharField(blank=True, max_length=100)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),
@@ -159,7 +159,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("ftevent",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("ftevent",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,
@@ -171,7 +171,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(default="message", max_length=12)),
                 ("level", models.CharField(default="info", max_length=8)),
                 ("message", models.TextField()),
-                ("data", webapp.fields.OrderedJSONField(default=dict)),
+                ("data", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("at", models.DateTimeField()),
                 (
                     "job",
@@ -248,7 +248,7 @@ class Migration(migrations.Migration):
                 ("count", models.PositiveIntegerField(default=0)),
                 ("superseded", models.BooleanField(default=False)),
                 ("verified", models.PositiveIntegerField(blank=True, null=True)),
-                ("means", webapp.fields.OrderedJSONField(default=dict)),
+                ("means", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "job",
@@ -292,7 +292,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("ftckpt",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("ftckpt",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,

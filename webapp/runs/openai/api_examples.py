@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from webapp.rest.api_examples import TOKEN, ApiExample, format_curl_call
+from webapp.common.rest.api_examples import TOKEN, ApiExample, format_curl_call
 from webapp.runs.spec import NewJob
 
 SUFFIX = 64

@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import list_schema
 
 from training.config import EvaluationJob, Reinforcement, Supervised
-from webapp.rest.types import Json, Text
+from webapp.common.rest.types import Json, Text
 
 ABOUT = "Fields with other values than the preset's. {}"
 NOTHING_ELSE = ConfigDict(extra="forbid")

@@ -9,8 +9,8 @@ from typing import Any
 
 from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, read_config
 from training.metrics import NAMES, Name
-from webapp.errors import FieldFault, RefusedFields
-from webapp.rest.openai_lists import to_unix_seconds
+from webapp.common.errors import FieldFault, RefusedFields
+from webapp.common.rest.openai_lists import to_unix_seconds
 from webapp.runs.candidates import list_candidates
 from webapp.runs.curves.result_files import list_result_file_ids
 from webapp.runs.launch.estimates import estimate_seconds_left

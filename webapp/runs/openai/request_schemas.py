@@ -8,8 +8,8 @@ from ninja import Schema
 from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSchema, model_validator
 
 from training.config import EngineKind
-from webapp.rest.openai_lists import A_PAGE, After, PublicId
-from webapp.rest.types import BodyIn, Id, Position, ShortText, Text
+from webapp.common.rest.openai_lists import A_PAGE, After, PublicId
+from webapp.common.rest.types import BodyIn, Id, Position, ShortText, Text
 from webapp.runs.curves.series import MOST_BUCKETS
 from webapp.runs.openai.config_schemas import EvaluationChanges, ReinforcementChanges, SupervisedChanges
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from training.config import TrainingConfig
 from training.presets import Difference
-from webapp.rest.types import Json
+from webapp.common.rest.types import Json
 from webapp.runs.openai.config_schemas import EvaluationChanges, ReinforcementChanges, SupervisedChanges
 
 

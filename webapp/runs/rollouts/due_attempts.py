@@ -17,8 +17,8 @@ from training.config import EvaluationJob, Masking, Reinforcement, read_config
 from training.dataset import SideName
 from training.sampler import PlannedReport, plan_reports
 from training.schedule import get_horizon
+from webapp.common.errors import Unusable
 from webapp.datasets.evidence.row_index import IndexedRow, index_rows
-from webapp.errors import Unusable
 from webapp.runs.models import TrainingJob
 from webapp.runs.rollouts.rollout_line import RolloutSummary, Scoring
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import require_scope
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.runs.job_views import get_job_or_404
 from webapp.runs.models import RunRollout, TrainingJob
 from webapp.runs.rollouts import group, step_summary, task_course

@@ -8,9 +8,9 @@ from synthesis.formats.values import clean_text
 from training.config import Supervised, read_config
 from training.dataset import SideName
 from training.metrics import Record, Values
+from webapp.common.errors import Unusable
 from webapp.datasets.evidence.row_index import IndexedRow, index_rows
 from webapp.datasets.models import Dataset
-from webapp.errors import Unusable
 from webapp.runs.models import TrainingJob
 
 SIDES: tuple[SideName, ...] = ("train", "test")

@@ -10,7 +10,7 @@ from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet, StdDev
 from django.http import QueryDict
 
 from training.metrics import NAMES
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
 from webapp.runs.queries import get_metrics_at_steps, list_rollout_files
 from webapp.scenarios.models import Task

@@ -12,17 +12,17 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import require_scope
-from webapp.forms import filter_bar
-from webapp.htmx import render_fragment, wants_fragment
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
+from webapp.common.forms import filter_bar
+from webapp.common.htmx import render_fragment, wants_fragment
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.templatetags.show import number, spoken
 from webapp.runs.curves import marks
 from webapp.runs.job_views import get_job_or_404
 from webapp.runs.models import RolloutFile, RunRollout
 from webapp.runs.rollouts import step_summary
 from webapp.runs.rollouts.rollout_replay import open_rollout
 from webapp.runs.rollouts.verification import reverify_whole_file
-from webapp.templatetags.show import number, spoken
 
 OF_TASK = 10
 

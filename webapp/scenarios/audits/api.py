@@ -8,14 +8,14 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.problems import build_unknown_id_problem
+from webapp.common.rest.types import Id, PageOf
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.problems import build_unknown_id_problem
-from webapp.rest.types import Id, PageOf
 from webapp.scenarios.audits import services
 from webapp.scenarios.audits.page import current_audits, whole_audits
 from webapp.scenarios.audits.schemas import AuditLine, AuditOut, AuditQuery, AuditWish

@@ -10,11 +10,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import require_scope
+from webapp.common.errors import Conflict
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.environments.models import Environment
-from webapp.errors import Conflict
-from webapp.htmx import wants_fragment
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.audits import services
 from webapp.scenarios.audits.bulk_preview import build_audit_preview
 from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, build_audit_context

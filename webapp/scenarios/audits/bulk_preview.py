@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Count
 
-from webapp.paging import RowCount, count_rows
+from webapp.common.paging import RowCount, count_rows
 from webapp.scenarios import queries
 from webapp.scenarios.models import AuditState, Task
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from synthesis.formats.records import TaskRecord
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import ChangedMeanwhile
 from webapp.environments.totals import lock_environment
-from webapp.errors import ChangedMeanwhile
 from webapp.scenarios.audits.services import start_task_audit
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import find_reference, save_reference, to_reference

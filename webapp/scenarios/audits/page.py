@@ -14,12 +14,12 @@ from synthesis.contracts import OutsideChange
 from synthesis.verifiers.audit_report import GAPS, NOTES, is_full_reward
 from synthesis.verifiers.frame_words import format_differences, format_outside_changes
 from synthesis.verifiers.mutants import cut_around_difference
+from webapp.common.templatetags.show import counted
 from webapp.scenarios.audits.mutant_matrix import ANSWERS, build_matrix
 from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, find_open_audit, is_stale
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import find_reference
 from webapp.scenarios.verifiers import name_verdict, read_criteria
-from webapp.templatetags.show import counted
 
 SHOWN_CHARS = 400
 """Of what an alteration took away and put there; of longer values, what stands around the difference."""

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field, model_validator
 
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, Json, ShortText
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, Id, Json, ShortText
 from webapp.scenarios.schemas import TaskFilterQuery
 
 

@@ -27,10 +27,11 @@ from synthesis.verifiers.call_sequences import AT_ONCE, Subject
 from synthesis.verifiers.mutants import cut_around_difference
 from synthesis.verifiers.rubric_audit import RUBRIC_AUDIT_VERSION, Judge, RubricSubject, audit_rubric
 from webapp.accounts.services import write_audit_entry as write_audit_log
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
+from webapp.common.errors import Conflict
+from webapp.common.templatetags.show import counted
 from webapp.environments.models import Environment
 from webapp.environments.totals import lock_environment
-from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job
 from webapp.jobs.services import enqueue_job
@@ -40,7 +41,6 @@ from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, Task
 from webapp.scenarios.references import find_reference, read_withheld, to_reference
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import needs_judge, read_verifier
-from webapp.templatetags.show import counted
 
 VALUE_CHARS = 2_000
 TEXT_CHARS = 2_000

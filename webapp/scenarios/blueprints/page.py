@@ -10,14 +10,14 @@ from django.db.models.fields.json import KT
 from pydantic import ValidationError
 
 from synthesis.contracts import Blueprint, BlueprintEdge, BlueprintNode, NodeArgument, StepKind, Volatile
+from webapp.common.query_params import Params
+from webapp.common.templatetags.show import inline_json
 from webapp.environments.graph_drawing.graph_shapes import Drawing, GraphLink, GraphNode, draw_graph
-from webapp.query_params import Params
 from webapp.scenarios.blueprints.recorded_calls import RecordedCalls, read_recorded_calls
 from webapp.scenarios.golden.differences import list_differences
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.playground.services import load_cached_state
 from webapp.scenarios.reference_steps import ReferenceStep
-from webapp.templatetags.show import inline_json
 
 SOURCES = {
     "intent": "from the words of the task",

@@ -11,16 +11,16 @@ from ninja import Router
 from pydantic import ValidationError
 
 from synthesis.contracts import Allowance
+from webapp.common.errors import Unusable
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.types import Id
 from webapp.environments.models import Environment
 from webapp.environments.schemas import EnvironmentOut
 from webapp.environments.totals import lock_environment
-from webapp.errors import Unusable
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.etags import demand_match, describe_optional_match, describe_required_match, require_match
-from webapp.rest.idempotency import idempotent
-from webapp.rest.types import Id
 from webapp.scenarios import queries
 from webapp.scenarios.frames import services
 from webapp.scenarios.frames.schemas import FrameRemoval, FrameRestoration, FramesWish, FrameWidening, PlaceIn

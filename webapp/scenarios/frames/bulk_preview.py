@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.paging import RowCount, count_rows
+from webapp.common.paging import RowCount, count_rows
 from webapp.scenarios import queries
 from webapp.scenarios.frames.services import has_unpinned_places
 from webapp.scenarios.human_work import leave_out_human_work

@@ -12,10 +12,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.accounts.access import require_scope
+from webapp.common.errors import ChangedMeanwhile, Conflict
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.environments.models import Environment
-from webapp.errors import ChangedMeanwhile, Conflict
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.frames import services
 from webapp.scenarios.frames.bulk_preview import build_frames_preview
 from webapp.scenarios.frames.forms import DropForm, WidenForm

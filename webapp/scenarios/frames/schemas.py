@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from webapp.rest.types import BodyIn, Position, Text
+from webapp.common.rest.types import BodyIn, Position, Text
 from webapp.scenarios.schemas import TaskFilterQuery
 
 

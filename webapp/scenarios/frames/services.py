@@ -14,9 +14,10 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.frame import is_unpinned, widen_frame
 from synthesis.verifiers.reference_frame import build_reference_frame
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict
+from webapp.common.templatetags.show import counted
 from webapp.environments.models import Environment
 from webapp.environments.services import build_program
-from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job
 from webapp.jobs.services import enqueue_job
@@ -27,7 +28,6 @@ from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import find_reference, read_frame
 from webapp.scenarios.revision_record import build_task_record, read_start
 from webapp.scenarios.verifiers import FRAMED
-from webapp.templatetags.show import counted
 
 KIND = "frame_task"
 NO_KIND = "Only a task that checks or a script judge can have a frame."

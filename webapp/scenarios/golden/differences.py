@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from synthesis.contracts import State, Volatile
 from synthesis.verifiers.state_changes import ABSENT, StateChange, find_state_changes, format_path, get_mapping
-from webapp.templatetags.show import inline_json
+from webapp.common.templatetags.show import inline_json
 
 FIELDS_SHOWN = 80
 VALUE_CHARS = 200

@@ -13,10 +13,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.runtime import get_default_sandbox
 from webapp.accounts.access import require_scope
+from webapp.common.errors import ChangedMeanwhile, Conflict
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.environments.models import Environment
-from webapp.errors import ChangedMeanwhile, Conflict
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.golden import services
 from webapp.scenarios.golden.forms import GoldenForm, VolatileForm

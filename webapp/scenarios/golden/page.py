@@ -8,13 +8,13 @@ from typing import Any
 
 from synthesis.contracts import Volatile
 from synthesis.verifiers.state_changes import ABSENT, StateChange, find_state_changes, format_path
+from webapp.common.templatetags.show import inline_json
 from webapp.jobs.models import OPEN_STATES, JobState
 from webapp.jobs.queries import list_subject_jobs
 from webapp.scenarios.golden.services import KIND, find_obstacle, list_undecided_places
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.playground.services import load_cached_state
 from webapp.scenarios.verifiers import FRAMED, VERIFIER_NAMES
-from webapp.templatetags.show import inline_json
 
 CHANGES_SHOWN = 60
 PLACES_SHOWN = 100

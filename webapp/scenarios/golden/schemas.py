@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from synthesis.contracts import Equality, VolatileRole
-from webapp.rest.types import BodyIn, Text
+from webapp.common.rest.types import BodyIn, Text
 from webapp.scenarios.schemas import TaskFilterQuery
 
 Place = Annotated[Text, Field(min_length=2, max_length=600, pattern=r"^/", description="As /orders/O-3/token.")]

@@ -13,9 +13,10 @@ from synthesis.errors import InputError, ProgramError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import decode_state
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict
+from webapp.common.templatetags.show import counted
 from webapp.environments.models import Environment
 from webapp.environments.services import build_program
-from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import find_open_job
 from webapp.jobs.services import enqueue_job
@@ -37,7 +38,6 @@ from webapp.scenarios.revision_record import RevisionChanges, build_task_record
 from webapp.scenarios.services import Start
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import read_verifier
-from webapp.templatetags.show import counted
 
 KIND = "golden_task"
 Progress = Callable[[int, int, str], None]

@@ -4,7 +4,7 @@ import django.db.models.functions.text
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -40,7 +40,7 @@ class Migration(migrations.Migration):
                 ("equivalent", models.PositiveIntegerField(blank=True, null=True)),
                 ("nondeterministic", models.BooleanField(blank=True, null=True)),
                 ("unseen", models.FloatField(blank=True, null=True)),
-                ("probes", webapp.fields.OrderedJSONField(default=dict)),
+                ("probes", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
         ),
@@ -62,7 +62,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("content_hash", models.CharField(max_length=64)),
                 ("source", models.CharField(max_length=32)),
-                ("calls", webapp.fields.OrderedJSONField(default=list)),
+                ("calls", webapp.common.fields.OrderedJSONField(default=list)),
                 ("answer", models.TextField(blank=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
@@ -107,7 +107,7 @@ class Migration(migrations.Migration):
                 ("now", models.CharField(max_length=40)),
                 ("serial", models.PositiveIntegerField(default=0)),
                 ("length", models.PositiveIntegerField(default=0)),
-                ("undone", webapp.fields.OrderedJSONField(default=list)),
+                ("undone", webapp.common.fields.OrderedJSONField(default=list)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("updated_at", models.DateTimeField(auto_now=True)),
                 (
@@ -237,12 +237,12 @@ class Migration(migrations.Migration):
                 ("origin_hash", models.CharField(blank=True, default="", max_length=64)),
                 ("instruction", models.TextField()),
                 ("verifier_kind", models.CharField(default="checks", max_length=16)),
-                ("criteria", webapp.fields.OrderedJSONField(blank=True, default=list)),
+                ("criteria", webapp.common.fields.OrderedJSONField(blank=True, default=list)),
                 ("score_rule", models.CharField(default="proportion", max_length=16)),
                 ("verifier_hash", models.CharField(max_length=64)),
-                ("frame", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("frame", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("do_nothing", models.FloatField(blank=True, null=True)),
-                ("record", webapp.fields.OrderedJSONField(default=dict)),
+                ("record", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "scenario",
@@ -279,7 +279,7 @@ class Migration(migrations.Migration):
                 ("severity", models.CharField(max_length=8)),
                 ("place", models.CharField(blank=True, max_length=300)),
                 ("message", models.TextField()),
-                ("data", webapp.fields.OrderedJSONField(default=dict)),
+                ("data", webapp.common.fields.OrderedJSONField(default=dict)),
                 (
                     "revision",
                     models.ForeignKey(
@@ -359,12 +359,12 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("index", models.PositiveIntegerField()),
                 ("tool", models.CharField(max_length=200)),
-                ("arguments", webapp.fields.OrderedJSONField(default=dict)),
+                ("arguments", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("validation", models.CharField(default="schema", max_length=8)),
                 ("ok", models.BooleanField()),
-                ("result", webapp.fields.OrderedJSONField(blank=True, null=True)),
-                ("error", webapp.fields.OrderedJSONField(blank=True, null=True)),
-                ("patch", webapp.fields.OrderedJSONField(default=list)),
+                ("result", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
+                ("error", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
+                ("patch", webapp.common.fields.OrderedJSONField(default=list)),
                 ("change_count", models.PositiveIntegerField(default=0)),
                 ("duration_us", models.PositiveBigIntegerField(default=0)),
                 ("state_hash", models.CharField(max_length=64)),

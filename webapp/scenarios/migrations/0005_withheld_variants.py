@@ -3,7 +3,7 @@
 import django.db.models.deletion
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="taskrevision",
             name="withheld",
-            field=webapp.fields.OrderedJSONField(blank=True, null=True),
+            field=webapp.common.fields.OrderedJSONField(blank=True, null=True),
         ),
         migrations.AddIndex(
             model_name="task",

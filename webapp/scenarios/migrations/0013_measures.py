@@ -7,7 +7,7 @@ from typing import Any
 import django.db.models.deletion
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 from synthesis.contracts import ReferenceCall
 from webapp.scenarios.measures.difficulty import PARTS, count_difficulty
 
@@ -44,7 +44,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             "taskrevision", "variant", models.CharField(blank=True, db_default="", default="", max_length=20)
         ),
-        migrations.AddField("taskrevision", "consistency", webapp.fields.OrderedJSONField(blank=True, null=True)),
+        migrations.AddField(
+            "taskrevision", "consistency", webapp.common.fields.OrderedJSONField(blank=True, null=True)
+        ),
         migrations.CreateModel(
             "TaskDifficulty",
             [

@@ -12,8 +12,8 @@ from django.urls import reverse
 from synthesis.contracts import State
 from synthesis.contracts import Tool as OfferedTool
 from synthesis.runtime.encoding import apply_patch
+from webapp.common.query_params import Params
 from webapp.environments.models import Tool
-from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.models import Playground, PlaygroundCall
 from webapp.scenarios.playground import argument_form as reading

@@ -14,8 +14,8 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.contracts import Validation
 from synthesis.errors import EnvariumError, InfrastructureError, ProgramEnded, SandboxUnavailable
 from webapp.accounts.access import require_scope
+from webapp.common.query_params import LARGEST_ID, Params
 from webapp.environments.models import Version
-from webapp.query_params import LARGEST_ID, Params
 from webapp.scenarios.models import Playground, Scenario
 from webapp.scenarios.playground import page
 from webapp.scenarios.playground import services as service

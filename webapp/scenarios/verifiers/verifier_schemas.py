@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import Field
 
 from synthesis.contracts import Dimension, Equality, ScoreRule, VolatileRole
-from webapp.rest.types import Json
+from webapp.common.rest.types import Json
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.verifiers import read_criteria
 

@@ -17,6 +17,7 @@ from synthesis.runtime import Sandbox, decode_state, restrict_program
 from synthesis.tasks.withheld import Unsuitable, WithheldVariant
 from synthesis.tasks.withheld_teacher import find_first_variant
 from webapp.accounts.services import write_audit_entry
+from webapp.common.templatetags.show import counted
 from webapp.environments.services import build_program
 from webapp.scenarios.audits.services import (
     build_audit_case,
@@ -32,7 +33,6 @@ from webapp.scenarios.revision_record import build_task_record
 from webapp.scenarios.services import SavedTask, save_task
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import VERIFIER_NAMES
-from webapp.templatetags.show import counted
 
 SOURCE = "withheld"
 NOT_TRUSTED = "its audit is not green, so nothing is known of which tools it needs"

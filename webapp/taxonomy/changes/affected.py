@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from webapp.lists.models import SavedView
-from webapp.lists.registry import LISTS, PAGES
+from webapp.common.lists.models import SavedView
+from webapp.common.lists.registry import LISTS, PAGES
 from webapp.taxonomy.changes.hung import KINDS, THEMES
 
 NAMED = 8

@@ -8,10 +8,10 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import cursor_page
-from webapp.rest.types import Id, PageOf
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.taxonomy.changes import queries, services
 from webapp.taxonomy.changes.preview import ChangePreview, preview_change
 from webapp.taxonomy.changes.schemas import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.taxonomy.changes import wishes
 from webapp.taxonomy.changes.candidates import Candidates, list_candidates
 from webapp.taxonomy.changes.hung import KINDS

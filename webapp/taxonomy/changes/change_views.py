@@ -14,10 +14,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
-from webapp.error_responses import to_http_terms
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call, build_list_call
+from webapp.common.error_responses import to_http_terms
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call, build_list_call
 from webapp.taxonomy import queries as tree
 from webapp.taxonomy.changes import queries, services
 from webapp.taxonomy.changes.change_form import KINDS_OF_CHANGE, ChangeForm

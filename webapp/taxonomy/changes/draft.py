@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.taxonomy.labels import NAME, SEPARATOR, fold_name, rank_name
 from webapp.taxonomy.models import LEVELS, Node
 

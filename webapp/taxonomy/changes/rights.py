@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from webapp.accounts.access import TREE_EDITORS
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 
 
 def may_reshape(user: Any) -> bool:

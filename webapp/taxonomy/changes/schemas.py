@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from webapp.rest.paging import PageQuery
-from webapp.rest.types import BodyIn, Id, ShortText, Text
+from webapp.common.rest.paging import PageQuery
+from webapp.common.rest.types import BodyIn, Id, ShortText, Text
 from webapp.taxonomy.changes import wishes
 from webapp.taxonomy.changes.services import WHY
 from webapp.taxonomy.changes.wishes import Parting, Wish

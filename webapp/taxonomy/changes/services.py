@@ -11,7 +11,7 @@ from django.db import OperationalError, connection, transaction
 
 from synthesis.formats.values import clean_text
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import ChangedMeanwhile, Conflict
+from webapp.common.errors import ChangedMeanwhile, Conflict
 from webapp.taxonomy.changes.delta import Delta, build_delta
 from webapp.taxonomy.changes.draft import TreeDraft
 from webapp.taxonomy.changes.hung import KINDS

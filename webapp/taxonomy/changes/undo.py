@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.taxonomy.changes.delta import Delta, Shape
 from webapp.taxonomy.changes.draft import TreeDraft
 from webapp.taxonomy.changes.hung import KINDS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from synthesis.errors import InputError
-from webapp.errors import Conflict
+from webapp.common.errors import Conflict
 from webapp.taxonomy.changes.draft import TreeDraft
 from webapp.taxonomy.changes.hung import KINDS
 from webapp.taxonomy.models import ChangeKind

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib.postgres.operations import TrigramExtension
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -126,7 +126,7 @@ class Migration(migrations.Migration):
                 ("themes", models.PositiveIntegerField()),
                 ("groups", models.PositiveIntegerField()),
                 ("folded", models.PositiveIntegerField()),
-                ("counts", webapp.fields.OrderedJSONField(default=list)),
+                ("counts", webapp.common.fields.OrderedJSONField(default=list)),
                 ("seconds", models.FloatField(default=0)),
                 ("at", models.DateTimeField(auto_now_add=True)),
                 (
@@ -191,7 +191,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("origin_text", models.TextField(blank=True)),
-                ("provenance", webapp.fields.OrderedJSONField(default=dict)),
+                ("provenance", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("similarity", models.FloatField(blank=True, null=True)),
                 (
                     "verdict",
@@ -343,7 +343,7 @@ class Migration(migrations.Migration):
                 ("reason", models.CharField(blank=True, max_length=64)),
                 ("message", models.CharField(blank=True, max_length=500)),
                 ("text", models.TextField(blank=True)),
-                ("evidence", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("evidence", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("at", models.DateTimeField(auto_now=True)),
                 (
                     "source",
@@ -367,7 +367,7 @@ class Migration(migrations.Migration):
                 ("position", models.PositiveIntegerField()),
                 ("name", models.CharField(max_length=200)),
                 ("description", models.TextField(blank=True)),
-                ("parameters", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("parameters", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 (
                     "theme",
                     models.ForeignKey(

@@ -6,7 +6,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
                 ),
                 ("words", models.CharField(max_length=400)),
                 ("why", models.TextField(blank=True)),
-                ("delta", webapp.fields.OrderedJSONField(default=dict)),
+                ("delta", webapp.common.fields.OrderedJSONField(default=dict)),
                 (
                     "node_ids",
                     django.contrib.postgres.fields.ArrayField(

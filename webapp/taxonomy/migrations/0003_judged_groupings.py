@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             name="ThemeReply",
             fields=[
                 ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),
-                ("reply", webapp.fields.OrderedJSONField()),
+                ("reply", webapp.common.fields.OrderedJSONField()),
                 ("at", models.DateTimeField(auto_now_add=True)),
             ],
         ),

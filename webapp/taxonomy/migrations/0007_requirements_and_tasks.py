@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -14,12 +14,12 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="theme",
             name="tasks",
-            field=webapp.fields.OrderedJSONField(default=list),
+            field=webapp.common.fields.OrderedJSONField(default=list),
         ),
         migrations.AddField(
             model_name="theme",
             name="workflows",
-            field=webapp.fields.OrderedJSONField(default=list),
+            field=webapp.common.fields.OrderedJSONField(default=list),
         ),
         migrations.AlterField(
             model_name="theme",

@@ -8,12 +8,12 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.types import Id, PageOf
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.types import Id, PageOf
 from webapp.taxonomy.models import Decision, Grouping, Theme
 from webapp.taxonomy.near_duplicates import queries, services
 from webapp.taxonomy.near_duplicates.schemas import (

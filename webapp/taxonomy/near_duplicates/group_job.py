@@ -18,13 +18,13 @@ from synthesis.llm.embedding import EndpointVectors
 from synthesis.themes import dedupe
 from synthesis.themes.judged_groups import build_known_groups
 from synthesis.themes.vectors import Vectoriser, local
+from webapp.common.templatetags.show import counted
 from webapp.endpoints.queries import find_choice
 from webapp.endpoints.services import open_endpoint
 from webapp.taxonomy.models import Decision, Grouping, Theme, Verdict
 from webapp.taxonomy.near_duplicates.services import FOLD_LOCK, Fold, load_current_folds, save_decision
 from webapp.taxonomy.near_duplicates.theme_judge import JudgedThemes, ThemeJudge, judge_theme_texts
 from webapp.taxonomy.services import take_advisory_lock
-from webapp.templatetags.show import counted
 
 DESCRIPTION = dedupe.COMPARED
 Progress = Callable[[int, int, str], None]

@@ -17,10 +17,10 @@ from synthesis.stages import StageSettings
 from synthesis.themes.dedupe import FLOOR
 from synthesis.themes.judged_groups import MOST_PAIRS
 from webapp.accounts.access import CAPPED_ROLES, require_scope
+from webapp.common.paging import paginate_by_keyset
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.endpoints.queries import list_model_choices
-from webapp.paging import paginate_by_keyset
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.taxonomy.forms import GroupingForm, ThemeForm
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates import queries, services

@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
-from webapp.htmx import wants_fragment
-from webapp.query_params import Params
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
 from webapp.taxonomy.changes import services as tree_services
 from webapp.taxonomy.changes.rights import may_reshape
 from webapp.taxonomy.changes.wishes import build_placement

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from synthesis.themes.dedupe import FLOOR
 from synthesis.themes.judged_groups import MOST_PAIRS
 from synthesis.themes.typed import CATEGORY, DESCRIPTION, LEAST_DESCRIPTION, NAME
-from webapp.rest.types import BodyIn, Json, ShortText, Text
+from webapp.common.rest.types import BodyIn, Json, ShortText, Text
 from webapp.taxonomy.near_duplicates.queries import Retention, ThemeGroup
 from webapp.taxonomy.near_duplicates.services import MOST_ASKED
 from webapp.taxonomy.schemas import ThemeLine

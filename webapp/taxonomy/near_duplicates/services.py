@@ -17,8 +17,8 @@ from synthesis.themes.dedupe import require_threshold
 from synthesis.themes.judged_groups import MOST_PAIRS
 from webapp.accounts.access import CAPPED_ROLES
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict
 from webapp.endpoints.queries import find_choice
-from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import enqueue_job
 from webapp.taxonomy.models import Decision, DecisionChange, Theme, Verdict

@@ -12,12 +12,12 @@ from pydantic import ConfigDict, Field, FiniteFloat
 from synthesis.formats.sft import SftFormat, Shape
 from synthesis.tasks.trajectory_filters import FilterSettings
 from webapp.accounts.services import write_audit_entry
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.problems import Problem
+from webapp.common.rest.types import BodyIn, Id, ShortText, describe_file_answer
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.problems import Problem
-from webapp.rest.types import BodyIn, Id, ShortText, describe_file_answer
 from webapp.trajectories.export import services
 from webapp.trajectories.export.archive import build_attachment, read_stored_file, stream_zip
 from webapp.trajectories.export.lines import Export

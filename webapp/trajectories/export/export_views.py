@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import require_scope
 from webapp.accounts.services import write_audit_entry
-from webapp.rest.api_examples import build_api_call
+from webapp.common.rest.api_examples import build_api_call
 from webapp.trajectories.export import services
 from webapp.trajectories.export.archive import build_attachment, read_stored_file, stream_zip
 from webapp.trajectories.export.forms import TrainingForm, build_training_form

@@ -9,10 +9,10 @@ from django.shortcuts import get_object_or_404
 from ninja import Router, Status
 
 from webapp.accounts.services import write_audit_entry
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.types import Id
 from webapp.jobs.schemas import JobOut
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.types import Id
 from webapp.trajectories.forks import outcomes, services
 from webapp.trajectories.forks.pair import build_pair
 from webapp.trajectories.forks.schemas import ForkIn, PairOut

@@ -9,11 +9,11 @@ from synthesis.assessment.bounded_checks import CheckBound
 from synthesis.contracts import State, Verdict
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.rewards import trace_verdicts
-from webapp.errors import Refusal
+from webapp.common.errors import Refusal
+from webapp.common.templatetags.show import NOTHING
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground.services import load_cached_state
 from webapp.scenarios.verifiers import read_verifier
-from webapp.templatetags.show import NOTHING
 from webapp.trajectories.matrix import BYTES_AT_ONCE, CELLS_AT_ONCE, NOT_PASSED, PASSED, RAISED, to_cell
 from webapp.trajectories.models import PlaygroundFork
 from webapp.trajectories.replay.matrix_grid import NO_ANSWER, Label

@@ -17,10 +17,10 @@ from synthesis.errors import EnvariumError
 from synthesis.runtime import get_default_sandbox
 from webapp.accounts.access import has_scope, require_scope
 from webapp.accounts.services import write_audit_entry
-from webapp.errors import NotFound
-from webapp.htmx import wants_fragment
-from webapp.query_params import LARGEST_ID, Params
-from webapp.rest.api_examples import build_api_call
+from webapp.common.errors import NotFound
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import LARGEST_ID, Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.answers.answer_inputs import read_answer
 from webapp.scenarios.models import Playground

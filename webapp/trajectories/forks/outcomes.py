@@ -10,8 +10,8 @@ from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import get_default_sandbox
 from webapp.accounts.row_log import set_actor
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict
 from webapp.environments.totals import lock_environment
-from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.scenarios.audits.services import start_task_audit
 from webapp.scenarios.models import Task, TaskReference, TaskRevision

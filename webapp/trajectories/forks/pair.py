@@ -10,7 +10,7 @@ from synthesis.formats.preference import build_preference_pair
 from synthesis.formats.sft import Conversation
 from synthesis.rollout.observation import format_observation, shorten_observation
 from synthesis.rollout.styles import build_result_messages, build_system_message
-from webapp.errors import Conflict, NotFound
+from webapp.common.errors import Conflict, NotFound
 from webapp.trajectories.export.record_source import Origins, keep_agent_tools
 from webapp.trajectories.forks.starts import ForkPoint, is_call, load_conversation, rebuild_turns
 from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory

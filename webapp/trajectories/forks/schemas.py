@@ -8,7 +8,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from synthesis.contracts import ReferenceCall
-from webapp.rest.types import BodyIn, CallArguments, Json, ShortText, Text
+from webapp.common.rest.types import BodyIn, CallArguments, Json, ShortText, Text
 from webapp.trajectories.forks.services import MOST_CALLS
 
 

@@ -17,10 +17,10 @@ from synthesis.formats.values import clean_text
 from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, replace_result, run_attempts
 from synthesis.runtime import Episode, get_default_sandbox
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import ChangedMeanwhile, Conflict
 from webapp.endpoints.connections import open_connection
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import find_default_model
-from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import enqueue_job
 from webapp.scenarios.answers.answer_form import read_given_answer

@@ -2,7 +2,7 @@ import django.contrib.postgres.indexes
 import django.db.models.deletion
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("policy", models.CharField(max_length=200)),
-                ("spec", webapp.fields.OrderedJSONField(default=dict)),
+                ("spec", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("total", models.PositiveIntegerField()),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
@@ -113,11 +113,11 @@ class Migration(migrations.Migration):
                 ("agent_s", models.FloatField(blank=True, null=True)),
                 ("user_s", models.FloatField(blank=True, null=True)),
                 ("verification_s", models.FloatField(blank=True, null=True)),
-                ("provenance", webapp.fields.OrderedJSONField(default=dict)),
+                ("provenance", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("final_hash", models.CharField(blank=True, max_length=64)),
-                ("matrix", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("matrix", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("matrix_hash", models.CharField(blank=True, max_length=64)),
-                ("record", webapp.fields.OrderedJSONField(default=dict)),
+                ("record", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "environment",
@@ -182,13 +182,13 @@ class Migration(migrations.Migration):
                 ("content", models.TextField(blank=True)),
                 ("reasoning", models.TextField(blank=True)),
                 ("tool", models.CharField(blank=True, max_length=200)),
-                ("arguments", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("arguments", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("ok", models.BooleanField(blank=True, null=True)),
                 ("error_kind", models.CharField(blank=True, max_length=16)),
-                ("result", webapp.fields.OrderedJSONField(blank=True, null=True)),
+                ("result", webapp.common.fields.OrderedJSONField(blank=True, null=True)),
                 ("recorded", models.TextField(blank=True)),
                 ("matches", models.BooleanField(blank=True, null=True)),
-                ("patch", webapp.fields.OrderedJSONField(default=list)),
+                ("patch", webapp.common.fields.OrderedJSONField(default=list)),
                 ("change_count", models.PositiveIntegerField(default=0)),
                 ("duration_us", models.PositiveBigIntegerField(default=0)),
                 (
@@ -221,8 +221,8 @@ class Migration(migrations.Migration):
                 ("reward", models.FloatField()),
                 ("passed", models.PositiveIntegerField()),
                 ("total", models.PositiveIntegerField()),
-                ("verdicts", webapp.fields.OrderedJSONField(default=list)),
-                ("outside", webapp.fields.OrderedJSONField(blank=True, default=list)),
+                ("verdicts", webapp.common.fields.OrderedJSONField(default=list)),
+                ("outside", webapp.common.fields.OrderedJSONField(blank=True, default=list)),
                 ("source", models.CharField(max_length=16)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 (

@@ -5,7 +5,7 @@ import django.db.models.deletion
 import django.db.models.functions.text
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="step",
             name="details",
-            field=webapp.fields.OrderedJSONField(blank=True, null=True),
+            field=webapp.common.fields.OrderedJSONField(blank=True, null=True),
         ),
         migrations.AddField(
             model_name="trajectory",

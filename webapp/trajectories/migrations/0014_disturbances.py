@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-import webapp.fields
+import webapp.common.fields
 
 
 class Migration(migrations.Migration):
@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="step",
             name="injected",
-            field=webapp.fields.OrderedJSONField(blank=True, null=True),
+            field=webapp.common.fields.OrderedJSONField(blank=True, null=True),
         ),
         migrations.AddField(
             model_name="trajectory",

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from webapp.templatetags.show import number
+from webapp.common.templatetags.show import number
 from webapp.trajectories.models import RolloutAttempt, Trajectory
 from webapp.trajectories.replay import step_list
 from webapp.trajectories.replay.panels import build_kept_query

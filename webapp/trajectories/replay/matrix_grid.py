@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from webapp.templatetags.show import NOTHING, counted
+from webapp.common.templatetags.show import NOTHING, counted
 
 PASSED, NOT_PASSED, RAISED, NO_ANSWER = 1, 0, -1, 3
 FEW_STEPS = 24

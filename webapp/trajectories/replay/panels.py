@@ -12,7 +12,7 @@ from synthesis.errors import EnvariumError
 from synthesis.formats.answer_form import SUBMIT_ANSWER, serialize_answer
 from synthesis.verifiers.frame import format_change_place
 from synthesis.verifiers.frame_words import format_difference, format_outside_changes
-from webapp.query_params import Params
+from webapp.common.query_params import Params
 from webapp.scenarios import state_tree
 from webapp.scenarios.answers.answer_form import list_answer_rows
 from webapp.scenarios.models import Check

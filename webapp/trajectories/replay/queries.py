@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404
 
 from synthesis.contracts import OutsideChange
 from synthesis.verifiers.check_reads import reads_answer
-from webapp.database.kept_sql import Given, KeptQuery
+from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.scenarios.models import Check
 from webapp.scenarios.state_tree import split_pointer
 from webapp.trajectories.matrix import is_fresh

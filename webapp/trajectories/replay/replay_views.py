@@ -16,8 +16,8 @@ from synthesis.errors import EnvariumError
 from webapp.accounts.access import require_scope
 from webapp.accounts.people import note_first_replay
 from webapp.accounts.services import write_audit_entry
-from webapp.htmx import wants_fragment
-from webapp.query_params import Params
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
 from webapp.scenarios.models import Check
 from webapp.scenarios.queries import MADE_HERE
 from webapp.scenarios.verifiers import read_shown_source

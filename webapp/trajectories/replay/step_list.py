@@ -9,7 +9,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from synthesis.contracts import INJECTED
-from webapp.templatetags.show import visible
+from webapp.common.templatetags.show import visible
 from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 from webapp.trajectories.replay.queries import ICONS
 

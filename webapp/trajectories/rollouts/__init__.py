@@ -8,6 +8,7 @@ attempt's row and checks its claim: a stale worker writes nothing.
 
 After SIGKILL the next claim starts the unfinished ordinals again on the same trajectory rows (`starts` counts), and
 leaves the others. A job that ends without its handler is tidied up by its kind's `closing`. Changes are published a few
-times a second (`webapp/events`), and `static/js/replay-follow.js` adds steps to a replay page. `finished_attempt.py`
-writes the same rows for an attempt that has ended: batches and opened rollouts of training use it.
+times a second (`webapp/common/events`), and `static/js/replay-follow.js` adds steps to a replay page.
+`finished_attempt.py` writes the same rows for an attempt that has ended: batches and opened rollouts of training use
+it.
 """

@@ -19,8 +19,8 @@ from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.formats.values import clean_text
 from synthesis.runtime.encoding import apply_patch
-from webapp.claims import StaleClaim
-from webapp.content_store import content_hash
+from webapp.common.claims import StaleClaim
+from webapp.common.content_store import content_hash
 from webapp.jobs.claims import JobClaim
 from webapp.scenarios.models import Task
 from webapp.trajectories.comparison import is_same_observation

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from synthesis.contracts import Attempt, State
 from synthesis.runtime.encoding import apply_patch
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.environments.totals import lock_environment
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, Trajectory

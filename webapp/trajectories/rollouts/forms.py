@@ -10,9 +10,9 @@ from django.conf import settings
 from synthesis.contracts import MOST_LATENCY_S, Disturbance
 from synthesis.errors import InputError
 from synthesis.rollout.plan import require_user_tools
+from webapp.common.forms.rows import build_options
+from webapp.common.query_params import LARGEST_ID
 from webapp.endpoints.queries import ModelChoice, find_default_model, list_model_choices
-from webapp.forms.rows import build_options
-from webapp.query_params import LARGEST_ID
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import find_reference
 from webapp.trajectories.rollouts.queries import list_tools

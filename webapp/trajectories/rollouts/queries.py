@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from webapp.common.frequencies import rank_by_count
 from webapp.environments.models import Tool
-from webapp.frequencies import rank_by_count
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import read_withheld
 from webapp.trajectories.failure_reason import attach_reasons

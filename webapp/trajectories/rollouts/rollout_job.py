@@ -18,9 +18,9 @@ from synthesis.contracts import Attempt, State, TrajectoryStep
 from synthesis.errors import InfrastructureError
 from synthesis.rollout import Plan, run_attempts
 from synthesis.runtime import Sandbox
-from webapp.claims import StaleClaim
+from webapp.common.claims import StaleClaim
+from webapp.common.events.throttle import Throttle
 from webapp.endpoints.connections import open_connection
-from webapp.events.throttle import Throttle
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
 from webapp.trajectories.matrix import compute_small_matrix

@@ -15,11 +15,11 @@ from synthesis.errors import InputError
 from synthesis.rollout.plan import CONVERSATION_TURNS, TURNS
 from synthesis.verifiers.rubric import NO_JUDGE
 from webapp.accounts.access import has_scope, require_scope
-from webapp.htmx import wants_fragment
+from webapp.common.htmx import wants_fragment
+from webapp.common.query_params import Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.jobs.services import cancel_job as cancel_job
 from webapp.jobs.services import retry_job as retry_job
-from webapp.query_params import Params
-from webapp.rest.api_examples import build_api_call
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout

@@ -10,7 +10,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, FiniteFloat
 
 from synthesis.contracts import Disturbance, PromptStyle, SentReasoning, Think, UserKind
-from webapp.rest.types import BodyIn, Id, Json, Text
+from webapp.common.rest.types import BodyIn, Id, Json, Text
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts.queries import build_summary
 from webapp.trajectories.rollouts.spec import (

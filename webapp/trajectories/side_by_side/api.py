@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from webapp.rest.auth import require_scope
+from webapp.common.rest.auth import require_scope
 from webapp.trajectories.side_by_side import queries
 from webapp.trajectories.side_by_side.schemas import ComparisonQuery, TrajectoryComparisonOut
 from webapp.trajectories.side_by_side.table import Comparison, compare_attempts

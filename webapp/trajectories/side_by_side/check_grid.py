@@ -9,9 +9,9 @@ from typing import Any
 from django.urls import reverse
 
 from synthesis.verifiers.check_reads import reads_answer
+from webapp.common.templatetags.show import NOTHING
 from webapp.scenarios.models import Check
 from webapp.scenarios.verifiers import list_criteria_lines
-from webapp.templatetags.show import NOTHING
 from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.replay.matrix_grid import Flip, Label, list_flips

@@ -11,11 +11,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import require_scope
-from webapp.errors import Refusal
-from webapp.htmx import wants_fragment
-from webapp.lists.bulk_acts import WHOLE_FILTER
-from webapp.query_params import LARGEST_ID, Params
-from webapp.rest.api_examples import build_api_call
+from webapp.common.errors import Refusal
+from webapp.common.htmx import wants_fragment
+from webapp.common.lists.bulk_acts import WHOLE_FILTER
+from webapp.common.query_params import LARGEST_ID, Params
+from webapp.common.rest.api_examples import build_api_call
 from webapp.scenarios.models import Task
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import attach_reasons

@@ -13,10 +13,10 @@ from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import MD5, Cast, Left
 from django.http import QueryDict
 
-from webapp.errors import NotFound, Unusable
-from webapp.frequencies import rank_by_count
-from webapp.paging import COUNTED_TO
-from webapp.query_params import parse_whole_number
+from webapp.common.errors import NotFound, Unusable
+from webapp.common.frequencies import rank_by_count
+from webapp.common.paging import COUNTED_TO
+from webapp.common.query_params import parse_whole_number
 from webapp.trajectories.failure_reason import attach_reasons
 from webapp.trajectories.models import CallBy, Score, Step, Trajectory, format_no_environment
 from webapp.trajectories.side_by_side.alignment import ComparedStep

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from webapp.query_params import LARGEST_ID
-from webapp.rest.types import ShortText
-from webapp.templatetags.show import plain
+from webapp.common.query_params import LARGEST_ID
+from webapp.common.rest.types import ShortText
+from webapp.common.templatetags.show import plain
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.schemas import TrajectoryLine
 from webapp.trajectories.side_by_side.check_grid import CheckCell, CheckLine

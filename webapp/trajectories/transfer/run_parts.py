@@ -13,7 +13,7 @@ from synthesis.formats.own_parts import add_parts
 from synthesis.formats.records import RefusedStep, RunParts, RunRecord
 from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import read_or_fail
-from webapp.content_store import content_hash
+from webapp.common.content_store import content_hash
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Score, Step, Trajectory

@@ -6,8 +6,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
-import webapp.public_ids
+import webapp.common.fields
+import webapp.common.public_ids
 
 
 class Migration(migrations.Migration):
@@ -45,14 +45,14 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("msg",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("msg",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,
                     ),
                 ),
                 ("type", models.CharField(max_length=60)),
-                ("payload", webapp.fields.OrderedJSONField()),
+                ("payload", webapp.common.fields.OrderedJSONField()),
                 (
                     "state",
                     models.CharField(

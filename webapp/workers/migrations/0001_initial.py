@@ -4,8 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.fields
-import webapp.public_ids
+import webapp.common.fields
+import webapp.common.public_ids
 
 
 class Migration(migrations.Migration):
@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("wk",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("wk",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,
@@ -33,11 +33,11 @@ class Migration(migrations.Migration):
                 ("host", models.CharField(blank=True, max_length=200)),
                 ("pid", models.PositiveIntegerField(default=0)),
                 ("version", models.CharField(blank=True, max_length=40)),
-                ("devices", webapp.fields.OrderedJSONField(default=list)),
-                ("software", webapp.fields.OrderedJSONField(default=dict)),
-                ("engines", webapp.fields.OrderedJSONField(default=list)),
-                ("model_names", webapp.fields.OrderedJSONField(default=list)),
-                ("usage", webapp.fields.OrderedJSONField(default=dict)),
+                ("devices", webapp.common.fields.OrderedJSONField(default=list)),
+                ("software", webapp.common.fields.OrderedJSONField(default=dict)),
+                ("engines", webapp.common.fields.OrderedJSONField(default=list)),
+                ("model_names", webapp.common.fields.OrderedJSONField(default=list)),
+                ("usage", webapp.common.fields.OrderedJSONField(default=dict)),
                 ("beside", models.BooleanField(default=False)),
                 ("seen_at", models.DateTimeField()),
                 ("stopped_at", models.DateTimeField(blank=True, null=True)),

@@ -6,7 +6,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import webapp.public_ids
+import webapp.common.public_ids
 
 
 class Migration(migrations.Migration):
@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
                 (
                     "public_id",
                     models.CharField(
-                        default=functools.partial(webapp.public_ids.new_id, *("dep",), **{}),
+                        default=functools.partial(webapp.common.public_ids.new_id, *("dep",), **{}),
                         editable=False,
                         max_length=48,
                         unique=True,

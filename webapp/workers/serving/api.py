@@ -12,14 +12,14 @@ from ninja.responses import Status
 from pydantic import Field
 
 from synthesis.llm.failures import is_length_refusal
+from webapp.common.errors import NotFound
+from webapp.common.rest import limits
+from webapp.common.rest.auth import Needs, get_acting_user, require_scope
+from webapp.common.rest.idempotency import idempotent
+from webapp.common.rest.paging import PageQuery, cursor_page
+from webapp.common.rest.problems import FieldError, Problem
+from webapp.common.rest.types import PageOf, ShortText
 from webapp.endpoints.served_models import is_served_key
-from webapp.errors import NotFound
-from webapp.rest import limits
-from webapp.rest.auth import Needs, get_acting_user, require_scope
-from webapp.rest.idempotency import idempotent
-from webapp.rest.paging import PageQuery, cursor_page
-from webapp.rest.problems import FieldError, Problem
-from webapp.rest.types import PageOf, ShortText
 from webapp.runs.models import TrainingJob
 from webapp.workers.models import Deployment
 from webapp.workers.serving import deployments, served_chat

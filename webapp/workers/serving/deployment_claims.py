@@ -12,9 +12,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from synthesis.formats.values import clean_text
-from webapp.claims import StaleClaim
-from webapp.database.connections import release_connection
-from webapp.errors import NotFound
+from webapp.common.claims import StaleClaim
+from webapp.common.database.connections import release_connection
+from webapp.common.errors import NotFound
 from webapp.runs import transitions
 from webapp.runs.checkpoint_files import list_model_files
 from webapp.runs.models import CheckpointFile

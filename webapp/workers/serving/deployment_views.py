@@ -13,10 +13,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
+from webapp.common.errors import NotFound
+from webapp.common.htmx import wants_fragment
+from webapp.common.rest.api_examples import build_api_call
 from webapp.endpoints.served_models import find_served_endpoint
-from webapp.errors import NotFound
-from webapp.htmx import wants_fragment
-from webapp.rest.api_examples import build_api_call
 from webapp.runs.models import TrainingJob
 from webapp.workers.models import Deployment
 from webapp.workers.registration import live_workers

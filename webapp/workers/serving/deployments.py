@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from webapp.accounts.services import write_audit_entry
+from webapp.common.errors import Conflict, NotFound, Unusable
 from webapp.endpoints.served_models import set_served_models
-from webapp.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions
 from webapp.runs.checkpoint_files import find_named_checkpoint, ready_checkpoints
 from webapp.runs.models import Checkpoint, TrainingJob

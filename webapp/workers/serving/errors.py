@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from webapp.errors import NotFound, UpstreamError
+from webapp.common.errors import NotFound, UpstreamError
 
 RETRY_AFTER_S = 10.0
 

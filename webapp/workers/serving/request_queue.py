@@ -18,8 +18,8 @@ import redis
 from django.conf import settings
 
 from synthesis.errors import InfrastructureError
-from webapp.broker import make_client
-from webapp.database.connections import release_connection
+from webapp.common.broker import make_client
+from webapp.common.database.connections import release_connection
 from webapp.workers.serving.errors import ModelAway
 
 KEPT_SECONDS = 3_600

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field, model_validator
 
-from webapp.rest.types import BodyIn, ShortText, Text
+from webapp.common.rest.types import BodyIn, ShortText, Text
 from webapp.workers.assignment import FileToFetch
 from webapp.workers.schemas import ChatIn
 from webapp.workers.serving.deployments import MOST_AT_ONCE, MOST_CONTEXT, ServeWish

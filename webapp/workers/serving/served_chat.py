@@ -6,9 +6,9 @@ from typing import Any
 
 from django.db.models import F
 
-from webapp.database.connections import release_connection
+from webapp.common.database.connections import release_connection
+from webapp.common.errors import UpstreamError
 from webapp.endpoints.served_models import TIMEOUT_S
-from webapp.errors import UpstreamError
 from webapp.workers.models import Deployment, DeploymentState
 from webapp.workers.serving import request_queue
 from webapp.workers.serving.deployments import open_deployments

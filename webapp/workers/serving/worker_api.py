@@ -11,10 +11,10 @@ from ninja import Query, Router
 from ninja.responses import Status
 from pydantic import Field
 
-from webapp.database.connections import release_connection
-from webapp.rest.auth import get_acting_user, require_scope
-from webapp.rest.file_response import build_file_response
-from webapp.rest.types import ShortText, describe_file_answer
+from webapp.common.database.connections import release_connection
+from webapp.common.rest.auth import get_acting_user, require_scope
+from webapp.common.rest.file_response import build_file_response
+from webapp.common.rest.types import ShortText, describe_file_answer
 from webapp.workers import registration
 from webapp.workers.assignment import FileToFetch
 from webapp.workers.models import Deployment

@@ -17,8 +17,8 @@ from webapp.batches.presets import OURS, TITLES
 from webapp.batches.schemas import build_settings
 from webapp.batches.services import build_theme_spec, create_batch, resume_batch
 from webapp.batches.spec import LOCAL, ROLES, SCRIPTED
-from webapp.commands import dump_json, make_progress_writer, report_in_one_line
-from webapp.templatetags.show import plain
+from webapp.common.commands import dump_json, make_progress_writer, report_in_one_line
+from webapp.common.templatetags.show import plain
 
 
 class Command(BaseCommand):

@@ -12,8 +12,8 @@ from webapp.batches.yields import services
 from webapp.batches.yields.comparison import Difference, compare_figures
 from webapp.batches.yields.schemas import YieldOut, build_yield_payload
 from webapp.batches.yields.shared_environments import SharedEnvironments, compare_shared_environments
-from webapp.commands import dump_json, report_in_one_line
-from webapp.templatetags.show import counted
+from webapp.common.commands import dump_json, report_in_one_line
+from webapp.common.templatetags.show import counted
 
 
 class Command(BaseCommand):

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from synthesis.errors import InputError
 from training.dataset.files import MANIFEST, SIDES
 from webapp.accounts.services import write_audit_entry
-from webapp.commands import dump_json, make_progress_writer, report_in_one_line
+from webapp.common.commands import dump_json, make_progress_writer, report_in_one_line
 from webapp.datasets.export.card import CARD
 from webapp.datasets.export.files import write_files
 from webapp.datasets.export.record_forms import FORMATS, FORMS, require_fit, require_format

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from webapp.commands import dump_json, report_in_one_line
+from webapp.common.commands import dump_json, report_in_one_line
+from webapp.common.templatetags.show import plain
 from webapp.edits.mixed_tasks import find_mixed_tasks, split_mixed_task
-from webapp.templatetags.show import plain
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.errors import InputError
 from synthesis.runtime import get_default_sandbox
-from webapp.commands import dump_json, make_progress_writer, report_in_one_line
+from webapp.common.commands import dump_json, make_progress_writer, report_in_one_line
 from webapp.environments.checkers.services import (
     SCRIPTED,
     create_measure,

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from webapp.common.templatetags.show import counted
 from webapp.labelling.sessions import ensure_starter_session
-from webapp.templatetags.show import counted
 
 
 class Command(BaseCommand):

@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from webapp.commands import dump_json, report_in_one_line
+from webapp.common.commands import dump_json, report_in_one_line
+from webapp.common.templatetags.show import plain
 from webapp.pages.recount import recount_all
-from webapp.templatetags.show import plain
 
 SAID = 50
 

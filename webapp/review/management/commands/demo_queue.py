@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from webapp.common.templatetags.show import counted
 from webapp.review.queues import get_or_create_starter_queue, get_or_create_tool_queue
-from webapp.templatetags.show import counted
 
 
 class Command(BaseCommand):

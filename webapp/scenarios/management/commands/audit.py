@@ -12,14 +12,14 @@ from synthesis.formats.values import clean_text
 from synthesis.runtime import get_default_sandbox
 from synthesis.seeded_faults.audit_measure import MOST_WRONG, list_bundled_tasks, measure_audit
 from synthesis.starter import SOURCE, load_bundle
-from webapp.commands import BAD_HOUSE, dump_json, make_progress_writer, parse_source_name, report_in_one_line
+from webapp.common.commands import BAD_HOUSE, dump_json, make_progress_writer, parse_source_name, report_in_one_line
+from webapp.common.templatetags.show import plain
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.report import count_audit_results, count_by_source, list_fresh_faults
 from webapp.scenarios.audits.rubric_judge import find_registered_judge
 from webapp.scenarios.audits.sound_tasks import draw_sound_tasks
 from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.scenarios.starter_set import load_starter
-from webapp.templatetags.show import plain
 
 SKIPPED_SHOWN = 100
 

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db.models import Q, QuerySet
 
 from synthesis.formats.envscaler_export import environments_to_envscaler, scenarios_to_envscaler
-from webapp.commands import parse_source_name, report_in_one_line, require_known_source, write_file
+from webapp.common.commands import parse_source_name, report_in_one_line, require_known_source, write_file
 from webapp.environments.exporter import iterate_exported_records
 from webapp.environments.models import Environment
 from webapp.scenarios.models import Task

@@ -8,12 +8,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from synthesis.errors import InputError
 from synthesis.runtime import get_default_sandbox
-from webapp.commands import dump_json, make_progress_writer, parse_source_name, report_in_one_line
+from webapp.common.commands import dump_json, make_progress_writer, parse_source_name, report_in_one_line
+from webapp.common.templatetags.show import plain
 from webapp.scenarios.golden.page import EQUALITIES
 from webapp.scenarios.golden.services import make_goldens
 from webapp.scenarios.human_work import BESIDE
 from webapp.scenarios.management.commands.audit import select_tasks
-from webapp.templatetags.show import plain
 
 
 class Command(BaseCommand):

@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from synthesis.errors import InputError
 from synthesis.runtime import get_default_sandbox
 from synthesis.starter import SOURCE, load_bundle
-from webapp.commands import BAD_HOUSE, dump_json, make_progress_writer, parse_source_name, report_in_one_line
+from webapp.common.commands import BAD_HOUSE, dump_json, make_progress_writer, parse_source_name, report_in_one_line
+from webapp.common.templatetags.show import plain
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.report import list_fresh_faults
 from webapp.scenarios.audits.rubric_judge import find_registered_judge
@@ -17,7 +18,6 @@ from webapp.scenarios.management.commands.audit import select_tasks
 from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.scenarios.starter_set import load_starter
 from webapp.scenarios.withheld.services import VariantsMade, make_variants
-from webapp.templatetags.show import plain
 
 
 class Command(BaseCommand):

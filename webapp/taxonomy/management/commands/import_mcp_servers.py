@@ -8,10 +8,16 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.mcp import read_servers
-from webapp.commands import dump_json, make_progress_writer, parse_source_name, report_failures, report_in_one_line
+from webapp.common.commands import (
+    dump_json,
+    make_progress_writer,
+    parse_source_name,
+    report_failures,
+    report_in_one_line,
+)
+from webapp.common.uploads import require_success
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.services import SOURCE
-from webapp.uploads import require_success
 
 
 class Command(BaseCommand):

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from synthesis.errors import InputError
 from synthesis.formats.files import read_content
 from synthesis.tool_documents.document_reader import MOST_BYTES, DocumentKind
-from webapp.commands import dump_json, parse_source_name, report_in_one_line
+from webapp.common.commands import dump_json, parse_source_name, report_in_one_line
 from webapp.taxonomy.importer import import_document
 from webapp.taxonomy.services import DOCUMENT_SOURCES
 from webapp.taxonomy.tool_documents import read_tool_document

@@ -13,7 +13,7 @@ from synthesis.formats.sft import FORMATS, Shape
 from synthesis.stages import ActionRange
 from synthesis.tasks.trajectory_filters import FilterSettings
 from webapp.accounts.services import write_audit_entry
-from webapp.commands import (
+from webapp.common.commands import (
     dump_json,
     make_progress_writer,
     parse_source_name,
@@ -21,7 +21,7 @@ from webapp.commands import (
     require_known_source,
     write_file,
 )
-from webapp.templatetags.show import plain
+from webapp.common.templatetags.show import plain
 from webapp.trajectories.export.archive import format_manifest
 from webapp.trajectories.export.lines import DATA, Export
 from webapp.trajectories.export.spec import ExportSpec, Selection, parse_range

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from webapp.commands import parse_source_name, report_in_one_line, require_known_source, write_file
+from webapp.common.commands import parse_source_name, report_in_one_line, require_known_source, write_file
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.services import list_sources
 from webapp.trajectories.transfer.written_records import iterate_exported_lines

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from synthesis.formats.files import MAX_FILE_BYTES, read_content
 from synthesis.runtime import get_default_sandbox
-from webapp.commands import (
+from webapp.common.commands import (
     dump_json,
     make_progress_writer,
     parse_source_name,
@@ -17,8 +17,8 @@ from webapp.commands import (
     report_frames,
     report_in_one_line,
 )
+from webapp.common.uploads import require_success
 from webapp.trajectories.importer import import_file
-from webapp.uploads import require_success
 
 
 class Command(BaseCommand):

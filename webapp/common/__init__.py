@@ -1,0 +1,1 @@
+"""What all apps share: requests and replies, lists, forms, events, storage and errors."""
