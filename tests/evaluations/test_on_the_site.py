@@ -21,9 +21,9 @@ from tests.workers.worker_support import blob, claimed, line, take, values
 from training.config import EvaluationJob, read_config
 from webapp.endpoints.models import Endpoint
 from webapp.runs.evaluations.results import get_results
-from webapp.runs.launch.job_lookup import RefusedJob
-from webapp.runs.launch.preflight import run_preflight
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob, TrainingState
+from webapp.runs.preflight.job_checks import run_preflight
+from webapp.runs.preflight.remarks import RefusedJob
 from webapp.runs.services import create_job
 from webapp.runs.transitions import AttemptEnding
 from webapp.scenarios.models import Task

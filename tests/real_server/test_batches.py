@@ -16,7 +16,7 @@ from tests.real_server.conftest import KEY, Server
 from tests.rollouts_web.support import person
 from webapp.accounts.models import User
 from webapp.batches import services
-from webapp.batches.command_run import build_report, run_batch_to_end
+from webapp.batches.management.command_run import build_report, run_batch_to_end
 from webapp.batches.models import Batch, BatchItem, BatchProduct, Body, LLMCall
 from webapp.batches.services import build_theme_spec, create_batch
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings

@@ -9,7 +9,7 @@ import pytest
 from synthesis.errors import InputError
 from training import presets
 from training.config import Reinforcement, Supervised, read_config
-from webapp.runs.launch import setting_fields
+from webapp.runs import setting_fields
 
 METHODS = ("supervised", "reinforcement")
 

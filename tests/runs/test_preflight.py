@@ -23,8 +23,6 @@ from webapp.common.public_ids import new_id
 from webapp.datasets.models import Dataset, FileState, StoredFile
 from webapp.endpoints.models import Endpoint, RoleModel
 from webapp.jobs.models import Job
-from webapp.runs.launch.job_lookup import RefusedJob
-from webapp.runs.launch.preflight import Preflight, run_preflight
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -33,6 +31,8 @@ from webapp.runs.models import (
     TrainingJob,
     TrainingState,
 )
+from webapp.runs.preflight.job_checks import Preflight, run_preflight
+from webapp.runs.preflight.remarks import RefusedJob
 from webapp.runs.services import create_job
 from webapp.workers.models import Worker
 

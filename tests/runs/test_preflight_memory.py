@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from tests.runs.job_support import asks, frozen, lessons, tasks
 from webapp.common.templatetags.show import memory
-from webapp.runs.launch.preflight import Preflight, run_preflight
+from webapp.runs.preflight.job_checks import Preflight, run_preflight
 from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db

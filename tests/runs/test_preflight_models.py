@@ -16,9 +16,9 @@ from tests.runs.test_preflight import SMALL, problems, talk, warnings, worker
 from training import presets
 from training.config import ReportTo
 from training.job import OPTIONAL_PACKAGES
-from webapp.runs.launch.packages import list_packages
-from webapp.runs.launch.preflight import run_preflight
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
+from webapp.runs.preflight.job_checks import run_preflight
+from webapp.runs.preflight.packages import list_packages
 from webapp.runs.services import create_job
 from webapp.workers.models import Worker
 

@@ -14,8 +14,8 @@ from tests.runs.test_preflight import conversations, problems
 from tests.runs.test_rollouts_open import arrived, opened, told
 from webapp.datasets.models import Dataset
 from webapp.endpoints.models import Endpoint, RoleModel
-from webapp.runs.launch.preflight import Preflight, run_preflight
 from webapp.runs.models import RunRollout, TrainingJob
+from webapp.runs.preflight.job_checks import Preflight, run_preflight
 from webapp.runs.rollouts import rollout_line
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory

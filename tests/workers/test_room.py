@@ -16,10 +16,11 @@ from tests.workers.worker_support import API, a_worker, queued
 from training.config import Reinforcement, Supervised
 from training.job import MANIFEST
 from webapp.accounts.models import AuditEntry
-from webapp.runs import control, matching
-from webapp.runs.launch.preflight import run_preflight
+from webapp.runs import control
 from webapp.runs.local import worker_process
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.preflight import matching
+from webapp.runs.preflight.job_checks import run_preflight
 from webapp.workers import claims, registration
 from webapp.workers.registration import Introduction, list_live_candidates
 
@@ -30,7 +31,7 @@ CONFIG = Supervised(seed=7).model_dump(mode="json")
 
 @pytest.fixture(autouse=True)
 def only_workers_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.runs.candidates.SOURCES", {"workers": list_live_candidates})
+    monkeypatch.setattr("webapp.runs.preflight.candidates.SOURCES", {"workers": list_live_candidates})
 
 
 def with_gpu(name: str, gib: int, count: int = 1, **more: Any):

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.batches.launch import clone_views, gaps, launch_views, preset_choice, prompt_trials
+from webapp.batches.launch import clone_views, gap_views, launch_views, setting_views
 from webapp.batches.pages import action_views, batch_views, provenance_views
 from webapp.batches.yields import yield_views
 
@@ -8,13 +8,13 @@ app_name = "batches"
 urlpatterns: list[URLPattern] = [
     path("", batch_views.list_batches, name="list"),
     path("new/", launch_views.show_launch_form, name="new"),
-    path("new/for-label/<int:pk>/", gaps.redirect_to_gap_form, name="for_node"),
+    path("new/for-label/<int:pk>/", gap_views.redirect_to_gap_form, name="for_node"),
     path("new/estimate/", launch_views.estimate_new_batch, name="new_estimate"),
     path("new/readiness/", launch_views.check_new_readiness, name="new_readiness"),
     path("new/matching/", launch_views.show_matching_rows, name="matching"),
     path("new/typed/", launch_views.render_typed_row, name="typed_row"),
-    path("new/departures/", preset_choice.show_departures, name="departures"),
-    path("new/prompt/", prompt_trials.show_prompt_text, name="prompt_text"),
+    path("new/departures/", setting_views.show_departures, name="departures"),
+    path("new/prompt/", setting_views.show_prompt_text, name="prompt_text"),
     path("made/", provenance_views.show_provenance, name="made"),
     path("limits/", launch_views.edit_launch_limits, name="limits"),
     path("selected/<slug:act>/", action_views.act_on_selection, name="bulk"),

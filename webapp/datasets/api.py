@@ -28,7 +28,8 @@ from webapp.datasets.schemas import (
     NearDuplicatesOut,
     PublicId,
 )
-from webapp.datasets.storage import get_manifest, get_sentence, open_file
+from webapp.datasets.sentences import get_sentence
+from webapp.datasets.storage import get_manifest, open_file
 from webapp.trajectories.export.archive import build_attachment, read_blocks
 
 router = Router(tags=["datasets"])

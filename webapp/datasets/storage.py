@@ -59,11 +59,6 @@ def get_manifest(dataset: Dataset) -> Manifest:
     return Manifest.model_validate(dataset.manifest)
 
 
-def get_sentence(dataset: Dataset) -> str:
-    """Return the sentence that is shown with every result on a dataset; empty while it is not ready."""
-    return get_manifest(dataset).sentence if dataset.state == DatasetState.READY and dataset.manifest else ""
-
-
 def stored_name(dataset: Dataset, name: str) -> str:
     """Return the name of a dataset's file in the file store. Raises NotFound; Conflict if it is not ready."""
     get_manifest(dataset)

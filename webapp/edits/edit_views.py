@@ -30,11 +30,12 @@ from webapp.edits.case_runs import (
     load_person_verdicts,
     run_cases,
 )
-from webapp.edits.forms import build_draft_body, read_typed_draft
+from webapp.edits.forms import read_typed_draft
 from webapp.edits.models import Edit, EditKind, EditState
 from webapp.edits.page import build_draft_diff, build_edit_context
 from webapp.edits.proposals import propose_program
 from webapp.edits.stale_edit import build_stale_sides
+from webapp.edits.typed_draft import build_draft_body
 from webapp.edits.verifier_part import list_script_faults
 from webapp.environments.models import Tool, Version
 from webapp.scenarios.models import Task, TaskRevision

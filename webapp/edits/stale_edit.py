@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from synthesis.errors import InputError, ProgramError
-from webapp.edits.forms import build_draft_body
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.page import build_reference_diffs, build_task_diffs
 from webapp.edits.proposals import get_editable_source, keep_changed_parts, serialize_reference
 from webapp.edits.services import is_stale
+from webapp.edits.typed_draft import build_draft_body
 from webapp.environments.version_diff import DiffPart, DiffRow, build_diff_part
 from webapp.scenarios.models import Task
 from webapp.scenarios.queries import build_revision_diff

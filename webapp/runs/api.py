@@ -19,11 +19,9 @@ from webapp.common.rest.idempotency import idempotent
 from webapp.common.rest.openai_lists import PublicId, build_unknown_row_problem, fetch_page_or_problem, to_unix_seconds
 from webapp.common.rest.problems import FieldError, Problem
 from webapp.common.rest.types import ShortText, describe_file_answer
+from webapp.datasets.sentences import get_sentence
 from webapp.runs import checkpoint_files, control, queries, services
-from webapp.runs.candidates import list_candidates
 from webapp.runs.curves.series import MOST_KEYS
-from webapp.runs.launch.job_lookup import RefusedJob
-from webapp.runs.launch.preflight import format_sentence
 from webapp.runs.models import Checkpoint, TrainingJob
 from webapp.runs.openai import conversion
 from webapp.runs.openai.request_schemas import (
@@ -48,6 +46,8 @@ from webapp.runs.openai.response_schemas import (
     TrainingJobList,
     TrainingJobOut,
 )
+from webapp.runs.preflight.candidates import list_candidates
+from webapp.runs.preflight.remarks import RefusedJob
 from webapp.runs.spec import DEMO_MODEL
 
 router = Router(tags=["training"])
@@ -267,8 +267,8 @@ def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[Metri
     series_by_name = queries.load_series(row, names, query.from_step, query.to_step, query.resolution)
     return {
         "job": row.public_id,
-        "sentence": format_sentence(row.dataset),
-        "evaluation_sentence": format_sentence(row.evaluation) if row.evaluation else None,
+        "sentence": get_sentence(row.dataset, "not frozen yet"),
+        "evaluation_sentence": get_sentence(row.evaluation, "not frozen yet") if row.evaluation else None,
         "keys": conversion.serialize_keys(keys),
         "series": [series.model_dump() for series in series_by_name.values()],
     }

@@ -11,10 +11,10 @@ class RunsConfig(AppConfig):
         from webapp.common.lists.registry import register_list
         from webapp.datasets.queries import FILE_SOURCES
         from webapp.datasets.services import HOLDERS  # models are there only now
-        from webapp.runs.candidates import register_source
         from webapp.runs.curves.result_files import PREFIX, SOURCE
         from webapp.runs.job_list import TRAINING_JOBS
         from webapp.runs.local.worker_process import list_startable_candidates
+        from webapp.runs.preflight.candidates import register_source
         from webapp.runs.queries import describe_blocking_jobs
 
         register_list(TRAINING_JOBS, "runs:list")

@@ -15,8 +15,8 @@ from training.config import read_config
 from webapp.accounts.services import write_audit_entry
 from webapp.common.errors import Conflict
 from webapp.runs import transitions
-from webapp.runs.launch.estimates import get_spent_seconds
 from webapp.runs.models import TrainingJob, TrainingState
+from webapp.runs.preflight.estimates import get_spent_seconds
 from webapp.runs.services import get_first_state
 from webapp.runs.wakeups import wake_workers
 

@@ -13,8 +13,8 @@ from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.common.lists import list_filters
 from webapp.common.lists.columns import Column, RowList
 from webapp.common.lists.list_filters import ListFilter
+from webapp.datasets.sentences import format_row_counts, format_split
 from webapp.runs.alerts.page import AlertLine, group_alerts_by_job
-from webapp.runs.launch.form_choices import format_sentence, format_split
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
 from webapp.runs.queries import filter_jobs
 from webapp.runs.setting_labels import SHORT_METHODS
@@ -118,7 +118,7 @@ def build_job_lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
 
 def _build_line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricPoint]) -> TrainingJobLine:
     what = "loss" if job.method == "supervised" else "reward"
-    line = TrainingJobLine(job, format_sentence(job.dataset), split=format_split(job.evaluation or job.dataset))
+    line = TrainingJobLine(job, format_row_counts(job.dataset), split=format_split(job.evaluation or job.dataset))
     if what in keys:
         line = replace(line, what=what, number=keys[what].last_value)
     if HELD_OUT not in keys:

@@ -6,20 +6,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic import ValidationError
-
 from synthesis.errors import InputError
 from training.config import Reinforcement, read_config
-from training.dataset import Manifest
 from training.presets import list_differences, load_preset
-from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.sentences import format_split
 from webapp.runs.curves.charts import Chart
 from webapp.runs.curves.marks import list_marks
-from webapp.runs.launch.estimates import estimate_seconds_left, get_spent_seconds
-from webapp.runs.launch.form_choices import format_split
-from webapp.runs.launch.setting_fields import format_value
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
+from webapp.runs.preflight.estimates import estimate_seconds_left, get_spent_seconds
 from webapp.runs.rollouts.verified_steps import count_unverified, find_contradicted_steps, list_verified_steps
+from webapp.runs.setting_fields import format_value
 from webapp.runs.setting_labels import LABELS
 
 ROWS = 50
@@ -68,16 +64,6 @@ def build_headline(job: TrainingJob) -> HeadlineNumbers:
         left=estimate_seconds_left([job]).get(job.pk),
         split=format_split(job.evaluation or job.dataset),
     )
-
-
-def format_split_sentence(dataset: Dataset) -> str:
-    """Return the sentence beside every result: rows of the dataset, and what it was split by."""
-    if dataset.state == DatasetState.FREEZING:
-        return "being frozen"
-    try:
-        return Manifest.model_validate(dataset.manifest).sentence
-    except ValidationError:
-        return f"{dataset.train_rows} rows to learn from, {dataset.test_rows} held out"
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,16 @@ from webapp.common.htmx import render_fragment, wants_fragment
 from webapp.common.paging import paginate_by_keyset
 from webapp.common.query_params import Params
 from webapp.common.rest.api_examples import build_api_call
-from webapp.runs import checkpoint_files, control, job_summary, matching, queries, transitions
+from webapp.datasets.sentences import get_sentence
+from webapp.runs import checkpoint_files, control, job_summary, queries, transitions
 from webapp.runs.alerts import page as alerts_page
-from webapp.runs.candidates import list_candidates
 from webapp.runs.curves import charts as curves
 from webapp.runs.curves import clock, marks, overview
 from webapp.runs.curves.chart_points import build_drawing, filter_marks
 from webapp.runs.curves.charts import Chart, CurveChoice
 from webapp.runs.models import AttemptEnd, CheckpointFile, MetricKey, TrainingJob, TrainingState
+from webapp.runs.preflight import matching
+from webapp.runs.preflight.candidates import list_candidates
 from webapp.runs.rollouts.check_names import get_check_names
 from webapp.taxonomy.static_files import NAME, find_map_style_id
 
@@ -59,8 +61,8 @@ def build_head_context(job: TrainingJob, tab: str) -> dict[str, Any]:
         "tab": tab,
         "tabs": TABS,
         "strip": job_summary.build_headline(job),
-        "sentence": job_summary.format_split_sentence(job.dataset),
-        "evaluation_sentence": job_summary.format_split_sentence(job.evaluation) if job.evaluation else "",
+        "sentence": get_sentence(job.dataset, "being frozen"),
+        "evaluation_sentence": get_sentence(job.evaluation, "being frozen") if job.evaluation else "",
         "changed": job_summary.list_preset_changes(job),
         "can": list_possible_actions(job),
         "waiting": queries.count_waiting_before(job) if job.state == TrainingState.QUEUED else None,

@@ -11,8 +11,8 @@ from training.config import read_config
 from webapp.datasets.models import DatasetState
 from webapp.datasets.row_facts import load_facts
 from webapp.runs import transitions
-from webapp.runs.launch.step_count import count_steps
 from webapp.runs.models import TrainingJob, TrainingState
+from webapp.runs.preflight.step_count import count_steps
 
 AT_ONCE = 500
 

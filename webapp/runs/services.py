@@ -10,12 +10,13 @@ from synthesis.errors import InputError
 from webapp.accounts.services import write_audit_entry
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.services import get_dataset_for_job
-from webapp.runs import matching
-from webapp.runs.candidates import list_candidates
 from webapp.runs.checkpoint_files import get_first_model
-from webapp.runs.launch.job_lookup import RefusedJob, Remark, resolve_job
-from webapp.runs.launch.preflight import Preflight, check_resolved_job
 from webapp.runs.models import TrainingJob, TrainingState
+from webapp.runs.preflight import matching
+from webapp.runs.preflight.candidates import list_candidates
+from webapp.runs.preflight.job_checks import Preflight, check_resolved_job
+from webapp.runs.preflight.job_lookup import resolve_job
+from webapp.runs.preflight.remarks import RefusedJob, Remark
 from webapp.runs.spec import NewJob
 from webapp.runs.topics import publish_job
 from webapp.runs.transitions import log_event

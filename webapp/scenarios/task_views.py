@@ -36,7 +36,7 @@ from webapp.scenarios.programs.page import build_program_context, read_program
 from webapp.scenarios.reference_steps import execute_stored_reference
 from webapp.scenarios.references import find_reference
 from webapp.scenarios.schemas import TaskQuery
-from webapp.scenarios.state_views import render_state
+from webapp.scenarios.state_panel import render_state
 from webapp.scenarios.task_filters import TASKS, read_filters
 from webapp.scenarios.verifiers import read_shown_source
 from webapp.scenarios.withheld.page import build_withheld_context

@@ -11,8 +11,8 @@ from webapp.datasets.models import Dataset
 from webapp.datasets.storage import list_dataset_files
 from webapp.runs.checkpoint_files import find_last_checkpoint, get_model_parts, list_model_files
 from webapp.runs.evaluations.progress import count_reports, get_served_model
-from webapp.runs.launch.estimates import get_spent_seconds
 from webapp.runs.models import TrainingJob
+from webapp.runs.preflight.estimates import get_spent_seconds
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT
 
 

@@ -20,11 +20,12 @@ from training.job import ANY_MODEL
 from webapp.common.claims import Claim, StaleClaim
 from webapp.common.database.connections import release_connection
 from webapp.common.errors import NotFound
-from webapp.runs import matching, transitions
-from webapp.runs.candidates import can_load_model
+from webapp.runs import transitions
 from webapp.runs.checkpoint_files import find_last_checkpoint, get_first_model
 from webapp.runs.evaluations.progress import count_reports
 from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
+from webapp.runs.preflight import matching
+from webapp.runs.preflight.candidates import can_load_model
 from webapp.runs.readiness import lock_job, queue_ready_jobs
 from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from webapp.runs.candidates import Candidate
 from webapp.runs.models import TrainingAttempt
+from webapp.runs.preflight.candidates import Candidate
 from webapp.runs.topics import publish_topics
 from webapp.workers.errors import UnknownWorker
 from webapp.workers.models import Worker
@@ -79,7 +79,7 @@ def live_trainers() -> QuerySet[Worker]:
 
 
 def list_live_candidates() -> list[Candidate]:
-    """Return live workers as candidates for a job (`webapp.runs.candidates`)."""
+    """Return live workers as candidates for a job (`webapp.runs.preflight.candidates`)."""
     return [to_candidate(row) for row in live_trainers().only(*COLUMNS).order_by("name", "pk")]
 
 

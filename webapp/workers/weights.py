@@ -16,9 +16,9 @@ from synthesis.parser import read_in_process
 from training.job import MANIFEST
 from webapp.common.errors import Unusable
 from webapp.runs.checkpoint_files import ADAPTER, get_model_parts, ready_checkpoints
-from webapp.runs.launch.estimates import estimate_parameters
-from webapp.runs.launch.job_lookup import get_base_model
 from webapp.runs.models import Checkpoint, CheckpointFile, TrainingJob
+from webapp.runs.preflight.estimates import estimate_parameters
+from webapp.runs.preflight.job_lookup import get_base_model
 from webapp.workers.errors import WrongHash
 from webapp.workers.safetensors_header import MOST_BYTES
 

@@ -17,7 +17,7 @@ from tests.batches.pages.test_batch_pages import client, page
 from tests.batches.real import SHORT, HostileModel, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
-from webapp.batches.command_run import build_planted_report
+from webapp.batches.management.command_run import build_planted_report
 from webapp.batches.models import Batch, BatchAttempt, BatchItem, BatchProduct, LLMCall, StageRun
 from webapp.batches.presets import AS_PUBLISHED, list_preset_values
 from webapp.batches.yields import services

@@ -9,8 +9,8 @@ from synthesis.stages import StageSettings
 from tests.batches.real import SHORT, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
-from webapp.batches.command_run import build_planted_report, build_report
 from webapp.batches.engine.theme_source import build_environment_specs
+from webapp.batches.management.command_run import build_planted_report, build_report
 from webapp.batches.models import BatchProduct
 from webapp.batches.services import create_batch
 from webapp.batches.spec import BatchSettings

@@ -10,7 +10,7 @@ from synthesis.scripted.library import load_theme
 from tests.batches.real import SHORT, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
-from webapp.batches.command_run import build_report
+from webapp.batches.management.command_run import build_report
 from webapp.environments.models import Assessment, Environment
 from webapp.review.queues import get_or_create_tool_queue, refresh_if_stale
 

@@ -14,8 +14,8 @@ from tests.batches.real import SHORT, HostileModel, item, real_pipeline
 from tests.batches.support import work_off
 from tests.fixtures.markup import flat, words
 from tests.rollouts_web.support import person
-from webapp.batches.command_run import build_planted_report, build_report
 from webapp.batches.engine.theme_source import build_environment_specs
+from webapp.batches.management.command_run import build_planted_report, build_report
 from webapp.batches.models import AttemptRole, BatchAttempt, BatchProduct, Body
 from webapp.batches.pages.stage_output import build_blocks
 from webapp.batches.services import build_theme_spec, create_batch

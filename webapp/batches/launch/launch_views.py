@@ -26,13 +26,13 @@ from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import build_estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
 from webapp.batches.launch.preset_choice import (
-    compare_with_preset,
     describe_presets,
     fill_in_preset,
     is_redrawn,
     mark_setting,
 )
 from webapp.batches.launch.readiness import Readiness, check_readiness
+from webapp.batches.launch.setting_views import compare_with_preset
 from webapp.batches.launch.shown_figures import list_shown_figures
 from webapp.batches.models import Batch
 from webapp.batches.presets import TITLES, apply_preset, parse_preset

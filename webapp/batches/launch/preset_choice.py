@@ -6,13 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
+from django.http import HttpRequest, QueryDict
 
-from webapp.accounts.access import require_scope
-from webapp.batches.launch.forms import SettingsForm
 from webapp.batches.presets import (
     AS_PUBLISHED,
     PUBLISHED,
@@ -22,7 +17,6 @@ from webapp.batches.presets import (
     find_departures,
     list_differing_choices,
     list_preset_values,
-    parse_preset,
 )
 from webapp.batches.setting_labels import SettingLabel, format_setting_value, get_setting_label
 from webapp.batches.spec import BatchSettings
@@ -99,20 +93,3 @@ def describe_departures(settings: BatchSettings) -> list[DepartureLine]:
         )
         for departure in find_departures(settings.preset, settings.stages)
     ]
-
-
-def compare_with_preset(form: SettingsForm) -> dict[str, Any]:
-    """Return the departures of a form from its preset, or that the form has faults."""
-    unclear = form.is_bound and not form.is_valid()
-    lines = [] if unclear else describe_departures(form.settings)
-    return {"departures": lines, "departures_unclear": unclear}
-
-
-@require_scope("synthesise")
-@require_POST
-@never_cache
-def show_departures(request: HttpRequest) -> HttpResponse:
-    """Show the departures of a form from its preset while it is filled in."""
-    form = SettingsForm(request.POST, before=BatchSettings())
-    context = compare_with_preset(form) | {"preset_title": TITLES[parse_preset(form["preset"].value())]}
-    return render(request, "batches/launch/departures.html", context)

@@ -6,17 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
 
 from synthesis.errors import InputError
 from synthesis.prompts.trial import MOST_CHARS, check_trials, get_triable_prompt, list_triable_prompts
-from webapp.accounts.access import require_scope
-from webapp.batches.models import Batch
 from webapp.batches.spec import BatchSettings
-from webapp.common.htmx import wants_fragment
-from webapp.common.query_params import Params
 from webapp.environments.version_diff import DiffPart, build_diff_part
 
 NAME, TEXT = "prompt_name", "prompt_text"
@@ -48,22 +41,6 @@ def read_trial_texts(form: forms.Form, before: Mapping[str, str]) -> dict[str, s
     except InputError as error:
         form.add_error(TEXT, str(error))
         return dict(before)
-
-
-@require_scope("synthesise")
-@require_safe
-def show_prompt_text(request: HttpRequest) -> HttpResponse:
-    """Show the initial text of a prompt: the current one, or that of the batch `of`. A part of the form, or a page."""
-    params = Params(request.GET)
-    name, of = params.text(NAME, 80), params.number("of")
-    text = ""
-    if name in list_triable_prompts():
-        text = get_triable_prompt(name).text
-        if of is not None:
-            text = get_object_or_404(Batch, pk=of).settings.get("prompts", {}).get(name, text)
-    context = {"name": name, "text": text, "names": list_triable_prompts(), "most": 2 * MOST_CHARS}
-    fragment = "batches/launch/prompt_text.html"
-    return render(request, fragment if wants_fragment(request) else "batches/prompt.html", context)
 
 
 def list_prompt_changes(settings: BatchSettings) -> list[DiffPart]:

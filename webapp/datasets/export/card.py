@@ -13,7 +13,7 @@ from synthesis.contracts import Frozen
 from training.dataset import DatasetReport, Manifest, SideName
 from training.dataset.files import SIDES
 from webapp.common.templatetags.show import plain
-from webapp.datasets.export.record_forms import FORMS, FormName
+from webapp.datasets.export.record_shapes import FORMS, FormName
 from webapp.datasets.preview import MEANINGS
 from webapp.scenarios.verifiers import VERIFIER_NAMES
 

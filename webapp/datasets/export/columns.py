@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from webapp.datasets.export.converters import ORIGIN, Record
-from webapp.datasets.export.record_forms import FormName
+from webapp.datasets.export.record_shapes import FormName
 
 Column = Literal["text", "number", "json", "json list", "exchange"]
 ARROW: dict[Column, pa.DataType] = {

@@ -12,7 +12,7 @@ from synthesis.errors import FormatError
 from synthesis.formats.atif import trajectory_to_atif
 from synthesis.formats.sft import Conversation, Shape, build_sft_records
 from training.dataset import RowOrigin
-from webapp.datasets.export.record_forms import FormName
+from webapp.datasets.export.record_shapes import FormName
 from webapp.datasets.export.state_changes import KnownAttempt, find_known_attempts
 
 Record = dict[str, Any]

@@ -14,7 +14,7 @@ from synthesis.errors import EnvariumError, InputError
 from webapp.common.error_responses import describe_outage
 from webapp.common.events.services import publish_topics
 from webapp.datasets.export.files import WrittenExport, pack_folder, write_files
-from webapp.datasets.export.record_forms import FORMS, FormName, require_format
+from webapp.datasets.export.record_shapes import FORMS, FormName, require_format
 from webapp.datasets.models import DatasetExport, ExportState
 from webapp.datasets.storage import drop_file
 from webapp.jobs.claims import Cancelled

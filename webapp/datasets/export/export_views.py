@@ -17,7 +17,7 @@ from webapp.accounts.services import write_audit_entry
 from webapp.datasets import queries
 from webapp.datasets.export import services
 from webapp.datasets.export.package import get_package_id
-from webapp.datasets.export.record_forms import FORMS, FormatName, format_loading_snippet
+from webapp.datasets.export.record_shapes import FORMS, FormatName, format_loading_snippet
 from webapp.datasets.models import Dataset, DatasetExport, ExportState
 from webapp.trajectories.export.archive import build_attachment, read_stored_file
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from synthesis.errors import FormatError
 from webapp.datasets.export.columns import Column, build_arrow_schema, build_record_batch, choose_columns
 from webapp.datasets.export.converters import Record
-from webapp.datasets.export.record_forms import FormName
+from webapp.datasets.export.record_shapes import FormName
 
 GROUP_ROWS = 1_000
 """A row group of Parquet: the same everywhere, for the same bytes everywhere."""

@@ -23,7 +23,7 @@ from webapp.common.errors import Conflict
 from webapp.datasets.export.card import CARD, ExportedFile, build_dataset_card
 from webapp.datasets.export.converters import LeftOutRow, Record, convert_rows
 from webapp.datasets.export.package import get_package_id, write_wheel
-from webapp.datasets.export.record_forms import FormatName, FormName, format_loading_snippet, require_fit
+from webapp.datasets.export.record_shapes import FormatName, FormName, format_loading_snippet, require_fit
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import NEAR_FILE, PIECE, get_manifest, open_file
 from webapp.trajectories.export.archive import make_zip_entry

@@ -15,7 +15,7 @@ from synthesis.portable.task_file import PortableTask
 from training.dataset import Manifest, SideName, TaskRow
 from training.dataset.files import SIDES
 from webapp.common.templatetags.show import plain
-from webapp.datasets.export.record_forms import format_evaluation_command
+from webapp.datasets.export.record_shapes import format_evaluation_command
 from webapp.datasets.models import Dataset
 
 Parsed = Callable[[SideName], Iterator[dict[str, Any]]]

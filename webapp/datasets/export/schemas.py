@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from webapp.common.rest.types import BodyIn
-from webapp.datasets.export.record_forms import FormatName, FormName
+from webapp.datasets.export.record_shapes import FormatName, FormName
 from webapp.datasets.models import DatasetExport
 
 

@@ -12,7 +12,7 @@ from webapp.accounts.services import write_audit_entry
 from webapp.common.errors import Conflict
 from webapp.datasets.export.export_job import KIND, clear_export
 from webapp.datasets.export.files import require_executed
-from webapp.datasets.export.record_forms import require_fit, require_format
+from webapp.datasets.export.record_shapes import require_fit, require_format
 from webapp.datasets.models import Dataset, DatasetExport, ExportState
 from webapp.jobs.services import enqueue_job
 

@@ -14,8 +14,8 @@ from training.presets import iterate_leaves
 from webapp.runs.comparison.arms import Arm, get_first_model, get_seed
 from webapp.runs.comparison.intervals import DIFFERENCE, SHARE, Estimate, estimate_mean, estimate_paired_difference
 from webapp.runs.job_summary import format_setting_label
-from webapp.runs.launch.setting_fields import format_value
 from webapp.runs.models import MetricPoint, TrainingJob
+from webapp.runs.setting_fields import format_value
 from webapp.runs.setting_labels import BASICS_OF_JOB
 
 HELD_OUT = "evaluation/success"

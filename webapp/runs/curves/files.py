@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webapp.common.errors import FieldFault, RefusedFields
+from webapp.datasets.sentences import get_sentence
 from webapp.runs.curves.chart_images import MOST_CHARTS, draw_png
 from webapp.runs.curves.chart_points import build_drawing
 from webapp.runs.curves.charts import Chart, CurveChoice, build_groups
 from webapp.runs.curves.metric_csv import list_chart_keys, list_step_keys, write_csv
 from webapp.runs.curves.series import list_keys
-from webapp.runs.launch.preflight import format_sentence
 from webapp.runs.models import TrainingJob
 from webapp.runs.rollouts.check_names import get_check_names
 
@@ -28,7 +28,12 @@ def make_png(job: TrainingJob, named: Sequence[str], choice: CurveChoice) -> byt
     """Return an image of the named charts, else of all that the job has numbers for. Raises RefusedFields."""
     charts = list_named_charts(job, named, choice)[:MOST_CHARTS]
     heading = f"{job.name} ({job.public_id})" if job.name else job.public_id
-    return draw_png(charts, build_drawing(job, charts, choice), heading, format_sentence(job.evaluation or job.dataset))
+    return draw_png(
+        charts,
+        build_drawing(job, charts, choice),
+        heading,
+        get_sentence(job.evaluation or job.dataset, "not frozen yet"),
+    )
 
 
 def list_named_charts(job: TrainingJob, named: Sequence[str], choice: CurveChoice) -> list[Chart]:

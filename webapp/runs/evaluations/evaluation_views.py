@@ -18,13 +18,13 @@ from webapp.common.htmx import render_fragment, wants_fragment
 from webapp.common.paging import paginate_by_keyset
 from webapp.common.query_params import Params
 from webapp.common.rest.api_examples import build_api_call
+from webapp.datasets.sentences import get_sentence
 from webapp.runs.evaluations import evaluation_list
 from webapp.runs.evaluations.comparison import MOST, Comparison, compare_results
 from webapp.runs.evaluations.figures import build_sweep, draw_estimate
 from webapp.runs.evaluations.results import HorizonResult, get_results, get_results_by_horizon
 from webapp.runs.evaluations.statistics import Estimate
 from webapp.runs.evaluations.tried_tasks import TriedTask
-from webapp.runs.job_summary import format_split_sentence
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
 
@@ -77,7 +77,7 @@ def show_evaluation(request: HttpRequest, job: str) -> HttpResponse:
     context = {
         "job": row,
         "results": results,
-        "sentence": format_split_sentence(row.dataset),
+        "sentence": get_sentence(row.dataset, "being frozen"),
         "rows": [build_horizon_row(one) for one in results.horizons],
         "shown": horizon_result,
         "at": build_at_rows(horizon_result) if horizon_result else [],

@@ -9,9 +9,10 @@ from django.db.models import Q
 from training import presets
 from training.job import ANY_MODEL
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
+from webapp.datasets.sentences import get_sentence
 from webapp.endpoints.queries import list_model_choices
-from webapp.runs.candidates import list_candidates
 from webapp.runs.models import TrainingJob, TrainingState
+from webapp.runs.preflight.candidates import list_candidates
 from webapp.runs.setting_labels import KIND_OF
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 
@@ -27,33 +28,13 @@ class Offer:
     words: str
 
 
-def format_full_sentence(dataset: Dataset) -> str:
-    """Return the sentence that is shown beside every result on a dataset, in full."""
-    return str(dataset.manifest.get("sentence") or "") or format_sentence(dataset)
-
-
-def format_sentence(dataset: Dataset) -> str:
-    """Return the same sentence from the row's columns alone, for lists that leave manifests out."""
-    if dataset.state == DatasetState.FREEZING:
-        return "being frozen"
-    counts = f"{dataset.train_rows:,} {dataset.kind}"
-    if not dataset.test_rows:
-        return f"{counts}, nothing held out"
-    return f"{counts} to learn from, {dataset.test_rows:,} held out; {format_split(dataset)}"
-
-
-def format_split(dataset: Dataset) -> str:
-    """Return what a dataset's held-out rows are split by; empty if nothing is held out."""
-    return f"split by {dataset.split.get('unit', 'environment')}" if dataset.test_rows else ""
-
-
 def offer_datasets(kind: str, chosen: str = "") -> list[Offer]:
     """Offer the newest datasets that a job can learn from, with the chosen one, and checked files."""
     usable = Q(state__in=(DatasetState.READY, DatasetState.FREEZING), kind=kind, archived=False)
     rows = list(Dataset.objects.filter(usable).defer("selection", "left_out").order_by("-id")[:LISTED])
     if chosen.startswith("ds-") and chosen not in {row.public_id for row in rows}:
         rows += list(Dataset.objects.filter(public_id=chosen).defer("selection", "left_out"))
-    return [Offer(row.public_id, f"{row.name}: {format_full_sentence(row)}") for row in rows] + _offer_files(
+    return [Offer(row.public_id, f"{row.name}: {get_sentence(row, 'being frozen')}") for row in rows] + _offer_files(
         kind, chosen
     )
 

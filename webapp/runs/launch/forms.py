@@ -11,9 +11,11 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from training import presets
-from webapp.runs.launch import job_widgets, setting_fields
-from webapp.runs.launch.job_lookup import DEFAULTS, Remark, get_default_preset, load_preset, resolve_job
+from webapp.runs import setting_fields
+from webapp.runs.launch import job_widgets
 from webapp.runs.models import TrainingJob
+from webapp.runs.preflight.job_lookup import DEFAULTS, get_default_preset, load_preset, resolve_job
+from webapp.runs.preflight.remarks import Remark
 from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import NewJob
 

@@ -11,8 +11,8 @@ from training import presets
 from webapp.common.forms.rows import Options, PlainInput, PlainTextarea, build_options, offer_options
 from webapp.endpoints.queries import list_model_choices
 from webapp.runs.launch import form_choices
-from webapp.runs.launch.job_lookup import DEFAULTS
-from webapp.runs.launch.setting_fields import FormSetting
+from webapp.runs.preflight.job_lookup import DEFAULTS
+from webapp.runs.setting_fields import FormSetting
 from webapp.runs.setting_labels import METHODS
 
 RELOADS: dict[str, Any] = {

@@ -18,14 +18,15 @@ from webapp.common.htmx import wants_fragment
 from webapp.common.query_params import Params
 from webapp.common.rest.idempotency import compute_fingerprint, run_form_once
 from webapp.datasets.models import Dataset
-from webapp.runs.launch import form_choices, setting_fields
+from webapp.runs import setting_fields
+from webapp.runs.launch import form_choices
 from webapp.runs.launch.forms import HIDDEN, LOOK, NewJobForm, build_entries_from_job
-from webapp.runs.launch.job_lookup import RefusedJob, Remark
-from webapp.runs.launch.preflight import Preflight, run_preflight
-from webapp.runs.launch.setting_fields import FormSetting
 from webapp.runs.models import TrainingJob
 from webapp.runs.openai.api_examples import build_new_job_call
+from webapp.runs.preflight.job_checks import Preflight, run_preflight
+from webapp.runs.preflight.remarks import RefusedJob, Remark
 from webapp.runs.services import create_job
+from webapp.runs.setting_fields import FormSetting
 from webapp.runs.setting_labels import BASICS_OF_JOB
 from webapp.runs.spec import DEMO_MODEL
 

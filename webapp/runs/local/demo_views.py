@@ -12,9 +12,9 @@ from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
 from webapp.common.htmx import wants_fragment
 from webapp.jobs.services import cancel_job
-from webapp.runs.launch.job_lookup import RefusedJob
 from webapp.runs.local import installation
 from webapp.runs.local.demo import ABOUT, train_demo
+from webapp.runs.preflight.remarks import RefusedJob
 
 PART = "install"
 

@@ -25,9 +25,9 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.services import write_audit_entry
 from webapp.accounts.tokens import MOST_DAYS, Refusal, create_token, find_token, list_granted_scopes
 from webapp.jobs.presence import list_workers as celery_workers
-from webapp.runs import matching
-from webapp.runs.candidates import Candidate, list_candidates
 from webapp.runs.local import installation
+from webapp.runs.preflight import matching
+from webapp.runs.preflight.candidates import Candidate, list_candidates
 from webapp.runs.wakeups import GPU_QUEUE, ready_jobs
 from webapp.stack.account import die_with_parent
 from webapp.stack.install import has_nvidia

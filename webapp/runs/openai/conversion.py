@@ -11,12 +11,8 @@ from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised,
 from training.metrics import NAMES, Name
 from webapp.common.errors import FieldFault, RefusedFields
 from webapp.common.rest.openai_lists import to_unix_seconds
-from webapp.runs.candidates import list_candidates
+from webapp.datasets.sentences import get_sentence
 from webapp.runs.curves.result_files import list_result_file_ids
-from webapp.runs.launch.estimates import estimate_seconds_left
-from webapp.runs.launch.job_lookup import RefusedJob, Remark, resolve_job
-from webapp.runs.launch.preflight import Preflight, format_sentence
-from webapp.runs.matching import format_waiting_reason
 from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.openai.request_schemas import (
     MethodIn,
@@ -24,6 +20,12 @@ from webapp.runs.openai.request_schemas import (
     SupervisedHyperparameters,
     TrainingJobIn,
 )
+from webapp.runs.preflight.candidates import list_candidates
+from webapp.runs.preflight.estimates import estimate_seconds_left
+from webapp.runs.preflight.job_checks import Preflight
+from webapp.runs.preflight.job_lookup import resolve_job
+from webapp.runs.preflight.matching import format_waiting_reason
+from webapp.runs.preflight.remarks import RefusedJob, Remark
 from webapp.runs.spec import NewJob
 from webapp.runs.transitions import NOT_TRUE
 
@@ -185,8 +187,8 @@ def _serialize_own_fields(job: TrainingJob, config: JobConfig) -> dict[str, Any]
     return {name: getattr(job, name) for name in plain.split()} | {
         "config": config,
         "dataset": job.dataset.public_id,
-        "sentence": format_sentence(job.dataset),
-        "evaluation_sentence": format_sentence(job.evaluation) if job.evaluation else None,
+        "sentence": get_sentence(job.dataset, "not frozen yet"),
+        "evaluation_sentence": get_sentence(job.evaluation, "not frozen yet") if job.evaluation else None,
         "evaluation": job.evaluation.public_id if job.evaluation else None,
         "after": job.after.public_id if job.after else None,
         "user_model": f"{job.user_endpoint_id}/{job.user_model}" if job.user_endpoint_id else "",
@@ -223,7 +225,7 @@ def serialize_checkpoint(row: Checkpoint, job: TrainingJob, numbers: dict[str, f
         "fine_tuning_job_id": job.public_id,
         "step_number": row.step,
         "metrics": {"step": float(row.step)} | metrics,
-        "sentence": format_sentence(job.evaluation or job.dataset),
+        "sentence": get_sentence(job.evaluation or job.dataset, "not frozen yet"),
         "final": row.final,
         "state": row.state,
         "bytes": row.bytes,

@@ -24,7 +24,7 @@ from webapp.scenarios.golden.page import ROLES, build_golden_context
 from webapp.scenarios.playground.services import load_cached_state
 from webapp.scenarios.queries import find_task
 from webapp.scenarios.revision_record import list_own_checks
-from webapp.scenarios.state_views import render_state
+from webapp.scenarios.state_panel import render_state
 
 
 @require_scope("review")

@@ -18,7 +18,7 @@ from webapp.scenarios import queries
 from webapp.scenarios.models import Playground, PlaygroundCall
 from webapp.scenarios.playground import argument_form as reading
 from webapp.scenarios.playground.services import load_cached_state, load_program
-from webapp.scenarios.state_views import build_state_context
+from webapp.scenarios.state_panel import build_state_context
 
 RESULT_SHOWN = 100_000
 

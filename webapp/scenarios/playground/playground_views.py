@@ -19,7 +19,7 @@ from webapp.environments.models import Version
 from webapp.scenarios.models import Playground, Scenario
 from webapp.scenarios.playground import page
 from webapp.scenarios.playground import services as service
-from webapp.scenarios.state_views import render_state
+from webapp.scenarios.state_panel import render_state
 
 UNAVAILABLE = (
     "The sandbox cannot start on this server, so no tool can run: {error} "

@@ -8,10 +8,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINES
 from synthesis.scripted import list_bundled_themes
-from webapp.batches.command_run import build_planted_report, build_report, list_unkept_items, run_batch_to_end
 from webapp.batches.engine.cast import fill_in_defaults
 from webapp.batches.engine.theme_source import build_environment_specs, build_theme_specs
 from webapp.batches.launch.readiness import check_readiness
+from webapp.batches.management.command_run import (
+    build_planted_report,
+    build_report,
+    list_unkept_items,
+    run_batch_to_end,
+)
 from webapp.batches.models import BatchState
 from webapp.batches.presets import OURS, TITLES
 from webapp.batches.schemas import build_settings

@@ -16,7 +16,7 @@ from webapp.accounts.services import write_audit_entry
 from webapp.common.commands import dump_json, make_progress_writer, report_in_one_line
 from webapp.datasets.export.card import CARD
 from webapp.datasets.export.files import write_files
-from webapp.datasets.export.record_forms import FORMATS, FORMS, require_fit, require_format
+from webapp.datasets.export.record_shapes import FORMATS, FORMS, require_fit, require_format
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.storage import NEAR_FILE
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from training.config import EvaluationJob, Reinforcement
 from webapp.datasets.row_facts import Facts
-from webapp.runs.launch.job_lookup import ResolvedJob
+from webapp.runs.preflight.job_lookup import ResolvedJob
 
 PARAM = "changes.attempts.user_tools"
 LISTED = 40

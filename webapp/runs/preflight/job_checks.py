@@ -10,13 +10,13 @@ from training import presets
 from training.config import EvaluationJob, Reinforcement, Supervised
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
 from webapp.datasets.row_facts import Facts, load_facts, load_file_facts
-from webapp.datasets.storage import get_manifest
-from webapp.runs import matching
-from webapp.runs.candidates import Candidate, list_candidates
-from webapp.runs.launch.estimates import Duration, Queue, build_queue, estimate_duration
-from webapp.runs.launch.evaluation_preflight import check_evaluation
-from webapp.runs.launch.job_lookup import (
-    Remark,
+from webapp.datasets.sentences import get_sentence
+from webapp.runs.models import TrainingState
+from webapp.runs.preflight import matching
+from webapp.runs.preflight.candidates import Candidate, list_candidates
+from webapp.runs.preflight.estimates import Duration, Queue, build_queue, estimate_duration
+from webapp.runs.preflight.evaluation_checks import check_evaluation
+from webapp.runs.preflight.job_lookup import (
     ResolvedJob,
     get_default_preset,
     get_origin_model,
@@ -24,16 +24,16 @@ from webapp.runs.launch.job_lookup import (
     load_preset,
     resolve_job,
 )
-from webapp.runs.launch.memory import Memory, estimate_memory, get_room
-from webapp.runs.launch.objective_warnings import check_course, check_loss
-from webapp.runs.launch.packages import check_packages
-from webapp.runs.launch.placement import check_offload, check_spreading
-from webapp.runs.launch.row_lengths import Tokens, check_row_lengths, warn_of_long_evaluation
-from webapp.runs.launch.step_count import count_steps
-from webapp.runs.launch.user_tools import check_user_tools
-from webapp.runs.launch.windows import check_lengths
-from webapp.runs.models import TrainingState
-from webapp.runs.room import get_new_job_needs
+from webapp.runs.preflight.memory import Memory, estimate_memory, get_room
+from webapp.runs.preflight.objective_warnings import check_course, check_loss
+from webapp.runs.preflight.packages import check_packages
+from webapp.runs.preflight.placement import check_offload, check_spreading
+from webapp.runs.preflight.remarks import Remark
+from webapp.runs.preflight.row_lengths import Tokens, check_row_lengths, warn_of_long_evaluation
+from webapp.runs.preflight.step_count import count_steps
+from webapp.runs.preflight.user_tools import check_user_tools
+from webapp.runs.preflight.windows import check_lengths
+from webapp.runs.preflight.worker_room import get_new_job_needs
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT, NewJob
 from webapp.scenarios.verifiers import VERIFIER_NAMES
 
@@ -136,16 +136,11 @@ def _list_differences(asked: ResolvedJob) -> tuple[presets.Difference, ...]:
 
 def _format_data_sentence(dataset: Dataset | None, file: StoredFile | None) -> str:
     if dataset is not None:
-        return format_sentence(dataset)
+        return get_sentence(dataset, "not frozen yet")
     if file is not None:
         rows = int(file.report.get("rows") or 0)
         return f"{rows} {file.kind or 'rows'} of an uploaded file, nothing held out"
     return ""
-
-
-def format_sentence(dataset: Dataset) -> str:
-    """Return the sentence beside every result on a dataset: rows, the unit they are split by, units on both sides."""
-    return get_manifest(dataset).sentence if dataset.state == DatasetState.READY else "not frozen yet"
 
 
 def _check_preset(asked: ResolvedJob) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 from synthesis.errors import InputError
 from training.config import read_config
 from training.job import MANIFEST
-from webapp.runs.candidates import Candidate
 from webapp.runs.checkpoint_files import find_last_checkpoint, read_object
-from webapp.runs.launch import packages
-from webapp.runs.launch.job_lookup import Remark, ResolvedJob, get_base_model
-from webapp.runs.launch.memory import Memory, estimate_memory, get_room
 from webapp.runs.models import CheckpointFile, TrainingJob
+from webapp.runs.preflight import packages
+from webapp.runs.preflight.candidates import Candidate
+from webapp.runs.preflight.job_lookup import ResolvedJob, get_base_model
+from webapp.runs.preflight.memory import Memory, estimate_memory, get_room
+from webapp.runs.preflight.remarks import Remark
 
 LARGEST_MANIFEST = 64 * 1024 * 1024
 TOO_LARGE = "too_large"

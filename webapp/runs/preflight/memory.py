@@ -17,8 +17,8 @@ from training.memory import (
     find_remedies,
     settle_hardware,
 )
-from webapp.runs.candidates import Candidate
-from webapp.runs.launch.estimates import estimate_parameters
+from webapp.runs.preflight.candidates import Candidate
+from webapp.runs.preflight.estimates import estimate_parameters
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT
 
 ASSUMED = 80 * GIB

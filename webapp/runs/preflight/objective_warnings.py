@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from training.config import Lora, Reinforcement, Supervised
-from webapp.runs.launch.job_lookup import ResolvedJob, get_origin_model
+from webapp.runs.preflight.job_lookup import ResolvedJob, get_origin_model
 from webapp.runs.spec import DEMO_MODEL
 
 DEVIATING = ("group", "environment", "global", "global_baseline")

@@ -14,7 +14,7 @@ from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised
 from training.examples.words import count_pieces
 from webapp.datasets.models import Dataset, StoredFile
 from webapp.datasets.row_facts import Facts, iter_learnt_texts, load_file_facts
-from webapp.runs.launch.job_lookup import ResolvedJob
+from webapp.runs.preflight.job_lookup import ResolvedJob
 from webapp.runs.spec import DEMO_MODEL
 
 CHARACTERS_A_TOKEN = 4

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.runs.candidates import Candidate, format_worker_names
-from webapp.runs.launch.job_lookup import Remark, ResolvedJob
+from webapp.runs.preflight.candidates import Candidate, format_worker_names
+from webapp.runs.preflight.job_lookup import ResolvedJob
+from webapp.runs.preflight.remarks import Remark
 
 NONE = "none"
 

@@ -10,9 +10,9 @@ from django.db.models import Avg, F, Sum
 from django.utils import timezone
 
 from synthesis.contracts import Frozen
-from webapp.runs.candidates import Candidate
-from webapp.runs.launch.job_lookup import get_base_model
 from webapp.runs.models import MetricPoint, TrainingAttempt, TrainingJob, TrainingState
+from webapp.runs.preflight.candidates import Candidate
+from webapp.runs.preflight.job_lookup import get_base_model
 from webapp.runs.spec import DEMO_MODEL
 
 DEMO_PARAMETERS = 1_000_000

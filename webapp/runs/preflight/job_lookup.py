@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from training import presets
 from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, list_config_faults
@@ -18,9 +17,10 @@ from webapp.datasets.file_uploads import format_first_problem
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import find_choice, find_default_model
-from webapp.runs.candidates import list_away_candidates, list_candidates
 from webapp.runs.checkpoint_files import get_model_parts
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
+from webapp.runs.preflight.candidates import list_away_candidates, list_candidates
+from webapp.runs.preflight.remarks import Remark
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT, Method, NewJob
 
 ENDED_BADLY = (TrainingState.FAILED, TrainingState.CANCELLED)
@@ -28,24 +28,6 @@ DEFAULTS = "defaults"
 """Stands for no preset: Envarium's own defaults."""
 LONGEST_CHAIN = 50
 """So many jobs are followed to where a model began."""
-
-
-class Remark(Frozen):
-    """Fault or warning about a field. `param` is its place in the request (`training_file`, `changes.optimiser`)."""
-
-    param: str
-    code: str
-    message: str
-
-
-class RefusedJob(InputError):
-    """Refusal of a job that cannot begin as it was asked for. `remarks` name the fields; the first one is the
-    message."""
-
-    def __init__(self, remarks: tuple[Remark, ...]) -> None:
-        super().__init__(remarks[0].message)
-        self.remarks = remarks
-        self.param = remarks[0].param
 
 
 @dataclass

@@ -6,9 +6,9 @@ from training.config import EvaluationJob
 from training.dataset import SideName
 from webapp.datasets.models import DatasetState
 from webapp.datasets.row_facts import Facts, load_facts, load_file_facts
-from webapp.runs.launch.job_lookup import ResolvedJob
-from webapp.runs.launch.step_count import count_evaluated_rows
-from webapp.runs.launch.user_tools import check_user_tools
+from webapp.runs.preflight.job_lookup import ResolvedJob
+from webapp.runs.preflight.step_count import count_evaluated_rows
+from webapp.runs.preflight.user_tools import check_user_tools
 from webapp.runs.spec import ENDPOINT
 
 

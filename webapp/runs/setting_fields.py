@@ -128,7 +128,7 @@ def _get_kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
     simple: dict[Any, Kind] = {bool: "switch", int: "whole", float: "number"}
     if annotation in simple:
         return simple[annotation], ()
-    raise TypeError(f"no field for {annotation!r}: teach webapp/runs/launch/setting_fields.py its kind")
+    raise TypeError(f"no field for {annotation!r}: teach webapp/runs/setting_fields.py its kind")
 
 
 def _format_range(info: FieldInfo) -> str:

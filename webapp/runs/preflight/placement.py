@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from training.config import EvaluationJob, Reinforcement, Supervised
-from webapp.runs.candidates import Candidate, format_worker_names
-from webapp.runs.launch.job_lookup import ResolvedJob
-from webapp.runs.launch.memory import get_room
+from webapp.runs.preflight.candidates import Candidate, format_worker_names
+from webapp.runs.preflight.job_lookup import ResolvedJob
+from webapp.runs.preflight.memory import get_room
 
 
 def check_offload(asked: ResolvedJob) -> None:

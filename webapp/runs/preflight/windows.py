@@ -11,8 +11,8 @@ import functools
 from training.config import Decoding, EvaluationJob, Reinforcement, Supervised
 from training.examples.words import WINDOW
 from webapp.runs.checkpoint_files import read_object
-from webapp.runs.launch.job_lookup import ResolvedJob, iterate_model_chain
 from webapp.runs.models import CheckpointFile, CheckpointState, TrainingJob
+from webapp.runs.preflight.job_lookup import ResolvedJob, iterate_model_chain
 from webapp.runs.spec import DEMO_MODEL
 
 LARGEST_CONFIG = 1024 * 1024

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from webapp.runs.candidates import NAMED, Candidate, format_worker_names, list_away_candidates, list_candidates
 from webapp.runs.checkpoint_files import get_first_model
-from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
-from webapp.runs.room import TOO_LARGE, Needs, get_needs
+from webapp.runs.preflight.candidates import (
+    NAMED,
+    Candidate,
+    format_worker_names,
+    list_away_candidates,
+    list_candidates,
+)
+from webapp.runs.preflight.remarks import Remark
+from webapp.runs.preflight.worker_room import TOO_LARGE, Needs, get_needs
 from webapp.runs.topics import publish_job
 from webapp.runs.transitions import log_event
 
