@@ -16,6 +16,7 @@ are on the endpoint's row, by model.
 """
 
 from synthesis.llm.chat import ChatModel, Reply
-from synthesis.llm.endpoint import AskedModel, Endpoint, open_role_model
+from synthesis.llm.endpoint import Endpoint
+from synthesis.llm.role_models import AskedModel, open_role_model
 
 __all__ = ["AskedModel", "ChatModel", "Endpoint", "Reply", "open_role_model"]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
 from synthesis.contracts import Frozen
 from synthesis.llm.reach import Reach
-
-if TYPE_CHECKING:
-    from synthesis.llm.chat import ChatModel
 
 StructuredForm = Literal["none", "json_object", "json_schema"]
 """What of `response_format` a server honours: nothing, that a reply is some JSON object, or its whole schema."""
@@ -63,28 +57,3 @@ class Endpoint(Frozen):
         if not text.isascii() or not text.isprintable():
             raise ValueError("a key consists of printable ASCII characters")
         return SecretStr(text)
-
-
-@dataclass(frozen=True)
-class AskedModel:
-    """A model that plays a role: the agent behind an address, the user in conversations, or the judge of answers.
-
-    A judge is always asked at temperature 0.
-    """
-
-    endpoint: Endpoint
-    model: str
-    temperature: float = 1.0
-
-
-@contextlib.asynccontextmanager
-async def open_role_model(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
-    """Open the model of a role; yield None without a model."""
-    if role is None:
-        yield None
-        return
-    # Only processes that send requests need the client's package.
-    from synthesis.llm.client import connect_to_endpoint
-
-    async with connect_to_endpoint(role.endpoint) as connection:
-        yield connection.chat(role.model)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from synthesis.contracts import Message, Tool
 from synthesis.errors import InputError
 from synthesis.llm.chat import Reply
-from synthesis.llm.endpoint import StructuredForm
+from synthesis.llm.endpoint import Endpoint, StructuredForm
 from synthesis.llm.wire import build_request_messages, build_request_tools
-
-if TYPE_CHECKING:
-    from synthesis.llm.client import Connection
 
 RESERVED = frozenset({"model", "stream", "n"})
 """Set here; as a parameter they are an InputError."""
@@ -22,10 +19,22 @@ async def ignore_request() -> None:
     """Ignore the coming request: the default callback."""
 
 
+class ChatConnection(Protocol):
+    """The part of `synthesis.llm.client.Connection` that a model needs."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    @property
+    def heard_at(self) -> float: ...
+
+    async def completion(self, body: dict[str, Any], before: Callable[[], Awaitable[None]]) -> Reply: ...
+
+
 class OpenAIChat:
     """A model of a connection: the usual `ChatModel`."""
 
-    def __init__(self, connection: Connection, model: str) -> None:
+    def __init__(self, connection: ChatConnection, model: str) -> None:
         self.connection = connection
         self.model = model
 
