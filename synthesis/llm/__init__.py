@@ -1,9 +1,9 @@
 """Chat with LLMs: one protocol, and OpenAI-compatible servers behind it.
 
-async with connect(Endpoint(name="local", base_url="http://127.0.0.1:8000/v1")) as connection:
+async with connect_to_endpoint(Endpoint(name="local", base_url="http://127.0.0.1:8000/v1")) as connection:
     reply = await connection.chat("some-model").complete([Message(role="user", content="Hello")])
 
-`connect` is in `synthesis.llm.client`, which alone needs the `openai` package and takes a second to import.
+`connect_to_endpoint` is in `synthesis.llm.client`, which alone needs the `openai` package and takes a second to import.
 
 How a stage asks. `asker.py`: `reply` looks up the call's key (`calls.py`: model, request body, role, stage, item,
 sample), joins an equal call in progress, or reserves its cost under the cap (`cost.py`), waits for its turn at the

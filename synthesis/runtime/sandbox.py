@@ -206,7 +206,7 @@ class Sandbox:
             yield list(itertools.islice(verdicts, len(checks)))
 
     def verdicts(self, asked: Iterable[tuple[str, str]]) -> Iterator[Verdict]:
-        """Yield the verdicts on pairs (a check's source, the world it inspects), in order; `world_text` builds a world.
+        """Yield the verdicts on pairs (a check's source, a world from `build_world_text`), in order.
 
         Each runs in a process of its own, started for it and ended after it, isolated from the others. A check that is
         outside of its language, raises, runs out of time or memory, or breaks the protocol has failed; the others are

@@ -40,7 +40,7 @@ EMPTY_BYTES = 100_000
 _UNUSABLE = frozenset(("open", "input", "breakpoint", "exit", "quit", "help"))
 """Built-ins that cannot work without files and a terminal."""
 _SAID_BELOW = frozenset(("undocumented", "positional_only"))
-"""Findings that `method_problems` has better words for."""
+"""Findings that `list_method_problems` has better words for."""
 _KNOWN = frozenset(dir(builtins)) - _UNUSABLE | {"__name__", "__doc__"}
 
 

@@ -90,7 +90,7 @@ def trace_checks(
     """Return the check x step matrix: a row for each check, its verdicts at the start and after each state-changing
     step.
 
-    `over` may end it early, as it may end a `verdict_table`. Raise StateError and InfrastructureError.
+    `over` may end it early, as it may end a `build_verdict_table`. Raise StateError and InfrastructureError.
     """
     states = [initial]
     for patch in patches:

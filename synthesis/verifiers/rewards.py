@@ -82,7 +82,7 @@ def trace_verdicts(
 ) -> list[list[Verdict]]:
     """Return the verdict x step matrix: a row for each verdict, at the start and after each state-changing step.
 
-    `over` may end it early, as it may end a `verdict_table`. Raise StateError and InfrastructureError.
+    `over` may end it early, as it may end a `build_verdict_table`. Raise StateError and InfrastructureError.
     """
     sources = [check.source for check in verifier.checks]
     rows = trace_checks(sandbox, sources, initial, patches, answer=answer, over=over)

@@ -20,9 +20,9 @@ from webapp.accounts.models import AuditEntry, User
 from webapp.asgi import bound_bodies
 from webapp.common.rest import bodies
 from webapp.common.rest.problems import Problem
-from webapp.common.uploads import FOLDER
 from webapp.edits.schemas import EditStart
 from webapp.jobs.models import Job
+from webapp.jobs.uploads import FOLDER
 
 pytestmark = pytest.mark.django_db
 ATIF = b'[{"schema_version": "ATIF-v1.6", "steps": []}]'

@@ -8,14 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tree_of
 
-APPS = ["accounts", "lists", "events", "jobs", "endpoints", "webhooks", "taxonomy", "environments", "scenarios"]
-APPS += ["trajectories", "review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
+APPS = ["common", "accounts", "lists", "events", "jobs", "endpoints", "webhooks", "taxonomy", "environments"]
+APPS += ["scenarios", "trajectories", "review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
 FLOORS: list[set[str]] = [
     {"contracts", "errors", "collector", "syntax", "prompts", "formats", "drafts", "parser", "variant_settings"}
     | {"json_weight", "json_reader"},
@@ -80,7 +81,9 @@ WITHOUT_TORCH = TRAINING_FLOORS[0] | TRAINING_FLOORS[1] | TRAINING_FLOORS[2]
 """What the web app shows, what decides without computing, and the worker, whose child computes."""
 HEAVY = {"torch", "trl", "transformers", "datasets", "accelerate", "peft", "vllm", "numpy"}
 CHILD_ROOM = "synthesis.runtime.child"
-LAYERS = {"models": 0, "services": 1, "views": 2, "api": 2, "jobs": 2}
+LAYERS = [r"models", r"(\w+_)?(services|queries)", r"(\w+_)?(views|api|forms|jobs|urls)"]
+"""Of an app, lowest first, by the names of its modules at any depth. A module of another name is domain code."""
+DOMAIN = 1
 
 
 def module_name(path: Path) -> str:
@@ -214,14 +217,25 @@ def test_rooms_import_without_what_is_kept_out(house: str, rooms: list[str], kep
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def app_of(module: str) -> str:
+    """The app of a module; a room of `webapp.common` that knows accounts is one of its own."""
+    own = head(module, 2) in {"rest", "lists", "events"}
+    return head(module, 2) if head(module, 1) == "common" and own else head(module, 1)
+
+
 def test_lower_apps_do_not_know_upper_ones() -> None:
     order = {name: number for number, name in enumerate(APPS)}
     wrong = []
     for place, origin, target in edges("webapp"):
-        here, there = head(origin, 1), head(target, 1)
+        here, there = app_of(origin), app_of(target)
         if head(target, 0) == "webapp" and here in order and there in order and order[there] > order[here]:
             wrong.append((place, target))
     assert not wrong
+
+
+def test_the_root_of_the_web_app_holds_apps_and_entry_points() -> None:
+    modules = {path.stem for path in (ROOT / "webapp").glob("*.py")}
+    assert modules == {"__init__", "settings", "urls", "api", "asgi", "celery"}
 
 
 def test_what_routers_share_knows_no_router() -> None:
@@ -281,16 +295,54 @@ def test_one_module_looks_at_htmx_headers() -> None:
     assert not wrong
 
 
+def layer_of(module: str) -> int:
+    name = module.rpartition(".")[2]
+    return next((number for number, pattern in enumerate(LAYERS) if re.fullmatch(pattern, name)), DOMAIN)
+
+
+def module_of(target: str) -> str:
+    """The module that is imported: `a.b` may be a name in the module `a`."""
+    path = ROOT / target.replace(".", "/")
+    return target if path.is_dir() or path.with_suffix(".py").exists() else target.rpartition(".")[0]
+
+
 def test_apps_call_downwards_inside() -> None:
-    """Models know nothing of services, services nothing of views, endpoints and jobs."""
+    """Models know nothing of services, and domain code nothing of views, endpoints, forms and jobs."""
     wrong = []
     for place, origin, target in edges("webapp"):
-        here, there = head(origin, 2), head(target, 2)
-        same_app = head(origin, 1) == head(target, 1) and head(target, 0) == "webapp"
-        allowed = head(origin, 1) == "jobs" and here == "services" and there == "jobs"
-        if same_app and here in LAYERS and there in LAYERS and LAYERS[there] > LAYERS[here] and not allowed:
+        if head(target, 0) != "webapp" or head(origin, 1) != head(target, 1) or ".management." in origin:
+            continue
+        here, there = layer_of(origin), layer_of(module_of(target))
+        # A background job's services enqueue its Celery task.
+        allowed = origin == "webapp.jobs.services" and module_of(target) == "webapp.jobs.jobs"
+        if there > max(here, 0 if here == 0 else DOMAIN) and not allowed:
             wrong.append((place, target))
     assert not wrong
+
+
+def test_services_handle_no_requests() -> None:
+    """What decides can be called by a command, a job and a test as by a page."""
+    banned = re.compile(r"django\.(shortcuts|forms)|django\.http\.Http(Request|Response)|ninja\.(?!Schema)")
+    wrong = [
+        (place, target)
+        for place, origin, target in edges("webapp")
+        if banned.match(target) and re.fullmatch(r"models|(\w+_)?(services|queries)", origin.rpartition(".")[2])
+    ]
+    assert not wrong
+
+
+def test_modules_form_no_circle() -> None:
+    """Also through imports inside functions, which only hide one."""
+    known = {module_name(path) for path in sources("webapp", "synthesis", "training")}
+    graph: dict[str, set[str]] = {name: set() for name in known}
+    for _, origin, target in edges("webapp", "synthesis", "training"):
+        module = module_of(target)
+        if module in known and module != origin:
+            graph[origin].add(module)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from error
 
 
 def test_no_signals() -> None:

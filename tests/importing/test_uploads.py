@@ -15,8 +15,8 @@ from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from tests.importing import samples
 from tests.importing.test_importer import context_of, counts, upload
-from webapp.common import uploads
 from webapp.common.errors import QuotaExceeded
+from webapp.jobs import uploads
 from webapp.jobs.jobs import execute_job
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS

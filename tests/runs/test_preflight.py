@@ -210,7 +210,7 @@ def turns(number: int, count: int) -> Any:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_steps_of_sft_are_those_of_the_trainers_own_order(seed: int) -> None:
-    """As `training.sft.ordered` goes through samples, written out anew."""
+    """As `training.sft.order_samples` goes through samples, written out anew."""
     dice = random.Random(seed)
     counts = [dice.randint(1, 5) for _ in range(dice.randint(3, 30))]
     changes = {

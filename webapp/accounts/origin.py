@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 
 @dataclass(frozen=True)
@@ -34,3 +35,18 @@ def get_client_address(request: HttpRequest) -> str:
 def set_token_origin(label: str) -> None:
     """Record that from here on this request acts through the token with this public part."""
     CURRENT.set(RequestOrigin(label, CURRENT.get().address))
+
+
+def record_request_origin(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Set the origin that the audit log records of a request: a page and the address; a token sets its own."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        before = CURRENT.set(RequestOrigin("page", get_client_address(request)))
+        try:
+            return get_response(request)
+        finally:
+            CURRENT.reset(before)
+
+    return middleware

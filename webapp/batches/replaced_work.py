@@ -88,7 +88,8 @@ def _list_possible_sources(settings: BatchSettings) -> Collection[str]:
 def _find_outdated_revisions(cloned: Collection[int]) -> set[int]:
     """Return the current revisions of the tasks of these items that differ from those that the items made.
 
-    Human work is left out, and so are tasks on a program that a person keeps current: `must_stay` keeps them on it.
+    Human work is left out, and so are tasks on a program that a person keeps current: `must_stay_current` keeps them on
+    it.
     """
     items = BatchItem.objects.filter(pk__in=cloned)
     environments = BatchProduct.objects.filter(item__in=items.values("pk")).values("environment")

@@ -10,8 +10,8 @@ job `freeze_dataset` (`freeze_job.py`): `row_source.py` reads a few rows at a ti
 of its claim.
 
 A row is `revision:PK` or `trajectory:PK`; environment, scenario and task have the names by which another site knows
-them, so a split means the same there. All readers of a dataset go through `storage.py` (`files_of`, `open_file`,
-`read_rows`, `folder_of`); `row_facts.py` reads one once, by its hash, for preflights.
+them, so a split means the same there. All readers of a dataset go through `storage.py` (`list_dataset_files`,
+`open_file`, `read_rows`, `open_folder`); `row_facts.py` reads one once, by its hash, for preflights.
 
 `file_uploads.py` checks an uploaded file during the upload, a large one in the job `check_file`. It becomes a dataset
 of source `file` when a training job or a user names it.

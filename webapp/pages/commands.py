@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from webapp.accounts.access import SCOPES
-from webapp.common.context import RAIL
+from webapp.accounts.template_context import RAIL
 from webapp.common.lists.models import SavedView
 from webapp.common.lists.registry import PAGES
 from webapp.review.models import ReviewQueue

@@ -15,7 +15,7 @@ from synthesis.formats import mcp
 from synthesis.skeleton.documented_tools import MOST_TOOLS
 from synthesis.tool_documents.document_reader import MOST_BYTES
 from webapp.common.templatetags.show import number
-from webapp.common.uploads import is_atif
+from webapp.jobs.uploads import is_atif
 
 format_html_lazy = lazy(format_html, SafeString)
 

@@ -147,7 +147,7 @@ _COLLEAGUES = KeptQuery[User](
 
 
 def read_choice(data: QueryDict) -> dict[str, Any]:
-    """Return the values that the decision panel sent, as `desk.decision_form` shows them again."""
+    """Return the values that the decision panel sent, as `desk.build_decision_form` shows them again."""
     params = Params(data)
     values: dict[str, Any] = {
         "verdict": params.text("verdict", 20),

@@ -14,9 +14,9 @@ from webapp.common.rest.auth import get_acting_user, require_scope
 from webapp.common.rest.idempotency import idempotent
 from webapp.common.rest.paging import PageQuery, cursor_page
 from webapp.common.rest.types import Id, PageOf, Position, describe_file_answer
-from webapp.common.uploads import require_no_atif
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
+from webapp.jobs.uploads import require_no_atif
 from webapp.scenarios import queries
 from webapp.scenarios.exporter import build_export_response
 from webapp.scenarios.models import Scenario, Task, TaskRevision

@@ -9,11 +9,11 @@ from django.urls import reverse
 from synthesis.errors import InputError
 from synthesis.runtime import get_default_sandbox
 from webapp.accounts.models import User
-from webapp.common.uploads import drop_uploads, read_upload, require_records, require_success
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import register_job_handler
 from webapp.jobs.subjects import MadeLink, register_made_links, register_subject_page
+from webapp.jobs.uploads import drop_uploads, read_upload, require_records, require_success
 from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import find_registered_judge

@@ -135,7 +135,7 @@ class TaskRevision(models.Model):
     instruction = models.TextField()
     verifier_kind = models.CharField(max_length=16, default="checks")
     criteria = OrderedJSONField(default=list, blank=True)
-    """Of a rubric: what must be met, as `synthesis.formats.records.Criterion.record` spells it."""
+    """Of a rubric: what must be met, as `synthesis.formats.records` spells it."""
     verifier = OrderedJSONField(null=True, blank=True)
     """Of a golden state `equality` and `volatile`, of a script `source` and `assertions`; null for other kinds."""
     golden = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")

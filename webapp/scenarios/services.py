@@ -19,12 +19,12 @@ from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean_text
 from synthesis.verifiers.rewards import hash_verifier, list_labels
 from webapp.common.content_store import Saved, content_hash
-from webapp.common.uploads import drop_uploads, store_upload
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import build_finding_values
 from webapp.jobs.models import Job
 from webapp.jobs.services import enqueue_job
+from webapp.jobs.uploads import drop_uploads, store_upload
 from webapp.scenarios.audits.task_state import restore_audit
 from webapp.scenarios.human_work import HAND_SOURCES, has_human_work, must_stay_current
 from webapp.scenarios.models import Check, ReviewState, Scenario, StateBody, Task, TaskFinding, TaskRevision
@@ -152,8 +152,8 @@ def save_task(
     """Store a record as a scenario and a revision of its task, and make it current. With `keeps_review` what people
     decided holds for it as well. The task is `into`, else the one of the record's key.
 
-    A revision that must remain current (`must_stay`) does, unless a person asked for this one: `chosen_by` is the
-    person who made it, `asked` is for one that follows from what a person did elsewhere. The environment's row is
+    A revision that must remain current (`must_stay_current`) does, unless a person asked for this one: `chosen_by` is
+    the person who made it, `asked` is for one that follows from what a person did elsewhere. The environment's row is
     locked: two imports at once number their revisions one after the other.
     """
     environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)

@@ -16,9 +16,9 @@ from webapp.common.rest.idempotency import idempotent
 from webapp.common.rest.paging import cursor_page
 from webapp.common.rest.problems import build_unknown_id_problem
 from webapp.common.rest.types import Id, PageOf
-from webapp.common.uploads import require_no_atif
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
+from webapp.jobs.uploads import require_no_atif
 from webapp.taxonomy import queries
 from webapp.taxonomy.former import find_present_node
 from webapp.taxonomy.models import Theme

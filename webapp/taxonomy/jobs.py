@@ -8,11 +8,11 @@ from django.urls import reverse
 
 from synthesis.formats.mcp import require_few_servers
 from webapp.accounts.models import User
-from webapp.common.uploads import drop_uploads, read_upload, read_upload_bytes, require_records, require_success
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import register_job_handler
 from webapp.jobs.subjects import MadeLink, register_made_links, register_subject_page
+from webapp.jobs.uploads import drop_uploads, read_upload, read_upload_bytes, require_records, require_success
 from webapp.taxonomy.importer import import_document, import_servers
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.near_duplicates.group_job import get_vectoriser, regroup_themes

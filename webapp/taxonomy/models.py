@@ -23,7 +23,7 @@ LAST_NAME = Func(F("path"), Value(SEPARATOR), Value(-1), function="split_part", 
 class Node(models.Model):
     """A label of the tree, at most `LEVELS` deep. What has no deeper label hangs on an upper node.
 
-    `path` is the folded names from the first level down (`labels.path_text`): it identifies the node, and what hangs
+    `path` is the folded names from the first level down, joined: it identifies the node, and what hangs
     below a node is found by its prefix. Siblings are ordered by `position`, then by `path`: by name, whatever its case.
     """
 

@@ -11,9 +11,9 @@ from django.db import connection, transaction
 
 from synthesis.formats.values import clean_text, shorten_text
 from synthesis.tool_documents.document_reader import DocumentKind
-from webapp.common.uploads import store_upload
 from webapp.jobs.models import Job
 from webapp.jobs.services import enqueue_job
+from webapp.jobs.uploads import store_upload
 from webapp.taxonomy.former import map_former_paths
 from webapp.taxonomy.labels import SEPARATOR, Path, format_path, rank_name
 from webapp.taxonomy.models import LEVELS, Node, NodeCounts

@@ -9,11 +9,11 @@ from django.urls import reverse
 from synthesis.contracts import ReferenceCall
 from synthesis.errors import InputError
 from synthesis.runtime import get_default_sandbox
-from webapp.common.uploads import drop_uploads, get_upload_limit, read_upload_bytes, require_success
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import register_job_handler
 from webapp.jobs.subjects import MadeLink, register_made_links, register_subject_page
+from webapp.jobs.uploads import drop_uploads, get_upload_limit, read_upload_bytes, require_success
 from webapp.scenarios.jobs import find_job_user
 from webapp.trajectories import matrix
 from webapp.trajectories.export.services import KIND, find_export_file, write_export

@@ -17,11 +17,11 @@ from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean_text
 from synthesis.runtime import Sandbox
 from webapp.common.content_store import content_hash
-from webapp.common.uploads import store_upload
 from webapp.environments.models import Environment
 from webapp.environments.queries import list_distinct_values
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import enqueue_job
+from webapp.jobs.uploads import store_upload
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import build_offered_program

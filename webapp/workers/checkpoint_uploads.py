@@ -177,7 +177,7 @@ def _complete_locked(public_id: str, number: int, checkpoint: str, user: Any) ->
 
 
 def _require_weights(row: Checkpoint) -> None:
-    """Raise Unusable as `require_alike`, and record an event of the job: without these weights it cannot end as
+    """Raise Unusable as `require_same_model`, and record an event of the job: without these weights it cannot end as
     done."""
     try:
         require_same_model(row)

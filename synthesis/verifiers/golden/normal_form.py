@@ -297,7 +297,7 @@ def _get_scalar_kind(value: Any) -> str:
 
 
 def replace_fields(value: Any, fields: dict[str, tuple[str, Any]]) -> Any:
-    """Return a mapping with other keys and items, by its own keys as `mapping_of` lists them."""
+    """Return a mapping with other keys and items, by its own keys as `fields` names them."""
     if get_mapping(value) is value:
         return dict(fields.values())
     (tag,) = value

@@ -1,7 +1,7 @@
 """The engine of a batch: lanes that bring items from stage to stage, LLM calls, spend, products.
 
-Lanes. `lane_jobs.py` makes background jobs of kind `run_batch`. A lane (`lane.py`) is one event loop: it takes the
-deepest waiting items with SKIP LOCKED under its claim and brings each (`item.py`) from stage to stage of
+Lanes. `lane_scheduling.py` makes background jobs of kind `run_batch`. A lane (`lane.py`) is one event loop: it takes
+the deepest waiting items with SKIP LOCKED under its claim and brings each (`item.py`) from stage to stage of
 `synthesis/pipeline.py`. Each stage's draft is stored (`results.py`; a StageRun with a body by content, `stage_runs.py`)
 before the next begins, and counted in the same transaction. After the last, `products.py` makes rows through the
 importers' services; then one transaction ends the item, writes its product with provenance, and adds its child items.

@@ -256,7 +256,7 @@ def start_grouping(
     user: Any, threshold: float, model: str = "", judge: str = VECTORS_ALONE, most: int = MOST_ASKED
 ) -> Job:
     """Queue a grouping of all themes. `model` is "" or `endpoint id/model`; `judge` decides on `most` pairs at most
-    (values: `theme_judge.judge_named`).
+    (values: `theme_judge.find_judge`).
 
     Raises `InputError` (threshold, unknown model, a grouping that has not ended yet, a judge that costs for a user who
     may spend within batches alone).

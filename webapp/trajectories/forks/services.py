@@ -159,7 +159,7 @@ def find_playground_fork(playground: Playground) -> PlaygroundFork | None:
 
 def finish_fork(user: Any, playground: Playground, serial: int, answer: str) -> Trajectory:
     """Store the playground's calls as an attempt: executed once more, judged, with its parent. `answer` are words, or
-    for a task with an answer form the JSON object of its fields (`read_entered_answer` makes it from texts).
+    for a task with an answer form the JSON object of its fields (`read_answer` makes it from texts).
 
     Raises ChangedMeanwhile (it continued elsewhere), Conflict (its outcome differs now), InputError and the errors of
     the sandbox.

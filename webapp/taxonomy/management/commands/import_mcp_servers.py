@@ -15,7 +15,7 @@ from webapp.common.commands import (
     report_failures,
     report_in_one_line,
 )
-from webapp.common.uploads import require_success
+from webapp.jobs.uploads import require_success
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.services import SOURCE
 

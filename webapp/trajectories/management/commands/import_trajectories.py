@@ -17,7 +17,7 @@ from webapp.common.commands import (
     report_frames,
     report_in_one_line,
 )
-from webapp.common.uploads import require_success
+from webapp.jobs.uploads import require_success
 from webapp.trajectories.importer import import_file
 
 

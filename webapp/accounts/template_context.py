@@ -64,7 +64,8 @@ def list_powers(role: str) -> frozenset[str]:
     return frozenset(name for name, (roles, _) in POWERS.items() if role in roles)
 
 
-def house(request: HttpRequest) -> dict[str, Any]:
+def add_site_context(request: HttpRequest) -> dict[str, Any]:
+    """Return what the page around every screen shows: the rail, rights, room on the disk, the colour scheme."""
     role = getattr(request.user, "role", "") if getattr(request, "user", None) else ""
     scopes = SCOPES.get(role, frozenset())
     match = request.resolver_match
