@@ -25,7 +25,8 @@ from webapp.labelling.models import (
     Reservation,
     SessionKind,
 )
-from webapp.labelling.reservations import finish_reservation, reopen_reservation, require_held, require_reservation
+from webapp.labelling.reservations import require_held, require_reservation
+from webapp.review.leases import finish_hold, reopen_hold
 from webapp.review.models import AssignmentState
 
 COMMENT_CHARS = 2_000
@@ -83,7 +84,7 @@ def submit_label(user: Any, pk: int, given: LabelChoice) -> Label:
     guideline = (versions.filter(number=number) if number else versions).first()
     if guideline is None:
         raise InputError(f"The guideline of this session has no version {number}.")
-    finish_reservation(row, given.seconds)
+    finish_hold(row, given.seconds)
     label = Label.objects.create(
         ask=row.ask, item=item, round=row.round, reservation=row, user=user, guideline=guideline,
         seconds=row.seconds, gold_right=None if item.gold is None else values["node"] == item.gold, **values,
@@ -124,7 +125,7 @@ def undo_label(user: Any, pk: int) -> Reservation:
         raise Conflict("This label was taken back already.")
     label.undone_at = timezone.now()
     label.save(update_fields=["undone_at"])
-    reopen_reservation(row)
+    reopen_hold(row)
     body: dict[str, Any] = {
         "node": label.node,
         "second": label.second,

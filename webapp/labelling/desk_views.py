@@ -29,6 +29,7 @@ from webapp.labelling.progress import count_other_answers
 from webapp.labelling.session_views import get_session_or_404
 from webapp.labelling.sessions import newest_guideline
 from webapp.labelling.tree_choice import build_tree_context
+from webapp.review import leases
 from webapp.review.models import AssignmentState
 
 RULES_SHOWN = 8
@@ -68,7 +69,7 @@ def get_own_reservation(user: Any, pk: int) -> Reservation:
 @never_cache
 def show_desk(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one reserved item: its content, the tree or the groups, the person's label, and the guideline."""
-    return _render_desk(request, reservations.mark_shown(get_own_reservation(request.user, pk)))
+    return _render_desk(request, leases.mark_shown(get_own_reservation(request.user, pk)))
 
 
 def _render_desk(request: HttpRequest, row: Reservation, refused: str = "", status: int = 200) -> HttpResponse:

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from webapp.common.fields import OrderedJSONField
-from webapp.review.models import MOST_OVERLAP, AssignmentState
+from webapp.review.models import MOST_OVERLAP, Hold
 from webapp.taxonomy.models import TreeChange
 
 MOST_ROUNDS = 4
@@ -156,8 +156,8 @@ class Ask(models.Model):
         ]
 
 
-class Reservation(models.Model):
-    """A person's hold of an item in a round, on one of its places, until `expires_at` or their label.
+class Reservation(Hold):
+    """A person's hold of an item in a round, until their label.
 
     One person has one place of an item, one place one person: the database refuses anything else.
     """
@@ -165,13 +165,6 @@ class Reservation(models.Model):
     ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="reservations", db_index=False)
     round = models.ForeignKey(LabelRound, on_delete=models.CASCADE, related_name="+", db_index=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
-    place = models.PositiveSmallIntegerField()
-    state = models.CharField(max_length=10, choices=AssignmentState.choices, default=AssignmentState.HELD)
-    expires_at = models.DateTimeField()
-    shown_at = models.DateTimeField(null=True, blank=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
-    seconds = models.FloatField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [
@@ -188,6 +181,10 @@ class Reservation(models.Model):
             models.Index(fields=["round", "expires_at"], name="reservation_held", condition=Q(state="held")),
             models.Index(fields=["user", "round", "-id"], name="reservation_of_user"),
         ]
+
+    @property
+    def lease_minutes(self) -> int:
+        return self.ask.session.lease_minutes
 
 
 class Confidence(models.IntegerChoices):

@@ -6,7 +6,6 @@ each another item. Closing a round locks all of them, so that nothing is submitt
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -16,7 +15,7 @@ from django.utils import timezone
 from webapp.common.errors import Conflict, NotFound
 from webapp.labelling.models import Ask, LabelRound, LabelSession, Reservation
 from webapp.labelling.rights import require_labeller
-from webapp.review.assignments import LAPSED_AT_ONCE
+from webapp.review import leases
 from webapp.review.models import ON_A_PLACE, AssignmentState
 
 KEPT = "What you filled in is kept as a draft."
@@ -47,15 +46,13 @@ def pull_next(user: Any, session: LabelSession) -> Reservation | None:
     rows = Reservation.objects.filter(user=user, round=open_round, state=AssignmentState.HELD)
     held_item = rows.select_related("ask__item", "ask__session").order_by("id").first()
     if held_item is not None:
-        held_item.expires_at = _compute_lease_end(session)
-        held_item.save(update_fields=["expires_at"])
-        return held_item
+        return leases.extend_lease(held_item)
     ask = _lock_free_ask(user, open_round)
     if ask is None:
         return None
     _require_still_open(open_round)
     own_reservation = ask.reservations.filter(user=user, state=AssignmentState.HELD).select_related("ask__item").first()
-    return own_reservation or _hold_place(user, ask)
+    return own_reservation or leases.take_place(_build_hold(user, ask), ask, ask.reservations)
 
 
 def _lock_free_ask(user: Any, found: LabelRound) -> Ask | None:
@@ -84,46 +81,14 @@ def _require_still_open(found: LabelRound) -> None:
         raise Conflict(f"Round {found.number} was closed meanwhile. {KEPT}", code="round_closed")
 
 
-def _hold_place(user: Any, ask: Ask) -> Reservation:
-    """Put a person on a free place of an item whose row is locked."""
-    taken_places = set(ask.reservations.filter(state__in=ON_A_PLACE).values_list("place", flat=True))
-    place = next(number for number in range(1, ask.overlap + 1) if number not in taken_places)
-    ask.free -= 1
-    ask.save(update_fields=["free"])
-    return Reservation.objects.create(
-        ask=ask, round_id=ask.round_id, user=user, place=place, expires_at=_compute_lease_end(ask.session)
-    )
-
-
-def _compute_lease_end(session: LabelSession) -> datetime:
-    return timezone.now() + timedelta(minutes=session.lease_minutes)
+def _build_hold(user: Any, ask: Ask) -> Reservation:
+    return Reservation(ask=ask, round_id=ask.round_id, user=user)
 
 
 def lapse_reservations(found: LabelRound) -> int:
     """Give back the places of expired reservations; return how many there were."""
     ended = Reservation.objects.filter(round=found, state=AssignmentState.HELD, expires_at__lt=timezone.now())
-    return _lapse_ended(ended) if ended.exists() else 0
-
-
-@transaction.atomic
-def _lapse_ended(ended: QuerySet[Reservation]) -> int:
-    asks = Ask.objects.select_for_update(skip_locked=True, of=("self",)).filter(
-        pk__in=ended.order_by("expires_at").values("ask")[:LAPSED_AT_ONCE]
-    )
-    count = 0
-    for ask in asks.order_by("pk"):
-        for row in ended.filter(ask=ask):
-            _give_up_place(row, ask, AssignmentState.LAPSED)
-            count += 1
-    return count
-
-
-def _give_up_place(row: Reservation, ask: Ask, state: str) -> None:
-    """Take a person off their place; the item's row is locked."""
-    row.state, row.ended_at = state, timezone.now()
-    row.save(update_fields=["state", "ended_at"])
-    ask.free += 1
-    ask.save(update_fields=["free"])
+    return leases.release_expired(ended, Ask.objects, "ask") if ended.exists() else 0
 
 
 def give_up_all(found: LabelRound) -> int:
@@ -160,9 +125,7 @@ def require_held(user: Any, pk: int) -> Reservation:
     if row.state == AssignmentState.LAPSED:
         newer = row.ask.reservations.filter(user=user, state__in=ON_A_PLACE).first()
         if newer is None and row.ask.free > 0:
-            renewed = _hold_place(user, row.ask)
-            renewed.shown_at, renewed.seconds = row.shown_at, row.seconds
-            renewed.save(update_fields=["shown_at", "seconds"])
+            renewed = leases.retake_place(row, _build_hold(user, row.ask), row.ask, row.ask.reservations)
             renewed.round = row.round
             return renewed
     if row.state == AssignmentState.DECIDED:
@@ -186,20 +149,7 @@ def extend_reservation(user: Any, pk: int, seconds: float = 0.0) -> Reservation:
 
     Raises NotFound; Conflict: it is no longer held.
     """
-    row = require_held(user, pk)
-    row.shown_at = row.shown_at or timezone.now()
-    spent = (timezone.now() - row.shown_at).total_seconds()
-    row.expires_at, row.seconds = _compute_lease_end(row.ask.session), max(row.seconds, min(max(seconds, 0.0), spent))
-    row.save(update_fields=["expires_at", "seconds", "shown_at"])
-    return row
-
-
-def mark_shown(row: Reservation) -> Reservation:
-    """Note that the person sees the item: their time starts."""
-    if row.state == AssignmentState.HELD and row.shown_at is None:
-        row.shown_at = timezone.now()
-        Reservation.objects.filter(pk=row.pk, state=AssignmentState.HELD).update(shown_at=row.shown_at)
-    return row
+    return leases.renew_hold(require_held(user, pk), seconds)
 
 
 @transaction.atomic
@@ -216,7 +166,7 @@ def skip_item(user: Any, pk: int) -> Reservation:
 
 def _end_reservation(user: Any, pk: int, state: str) -> Reservation:
     row = require_held(user, pk)
-    _give_up_place(row, row.ask, state)
+    leases.free_place(row, row.ask, state)
     return row
 
 
@@ -226,16 +176,3 @@ def unskip_items(user: Any, session: LabelSession) -> int:
     found = require_open_round(session)
     rows = Reservation.objects.filter(user=user, round=found, state=AssignmentState.SKIPPED)
     return rows.update(state=AssignmentState.RELEASED)
-
-
-def finish_reservation(row: Reservation, seconds: float | None) -> None:
-    """Note that the person labelled; they keep their place."""
-    row.state, row.ended_at = AssignmentState.DECIDED, timezone.now()
-    row.seconds = max(row.seconds, seconds or 0.0)
-    row.save(update_fields=["state", "ended_at", "seconds"])
-
-
-def reopen_reservation(row: Reservation) -> None:
-    """Give a person whose label was undone their item again, on the place that they kept."""
-    row.state, row.ended_at, row.expires_at = AssignmentState.HELD, None, _compute_lease_end(row.ask.session)
-    row.save(update_fields=["state", "ended_at", "expires_at"])

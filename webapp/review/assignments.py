@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable
-from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -18,6 +17,7 @@ from django.utils import timezone
 from webapp.accounts.access import has_scope
 from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.common.errors import Conflict, NotFound
+from webapp.review import leases
 from webapp.review.models import (
     ON_A_PLACE,
     Assignment,
@@ -30,7 +30,6 @@ from webapp.review.models import (
 )
 
 GOLD_OVERLAP = 30_000
-LAPSED_AT_ONCE = 100
 CHANCE = random.SystemRandom()
 
 
@@ -77,7 +76,7 @@ def pull_next_assignment(user: Any, queue: ReviewQueue, *, ahead_of: int | None 
         _release_settled(user, queue)
         held = _list_held(user, queue)
     if held and ahead_of is None:
-        return _extend_lease(held[0])
+        return leases.extend_lease(held[0])
     others = [row for row in held if row.item_id != ahead_of]
     if others:
         return others[0]
@@ -94,7 +93,7 @@ def _release_settled(user: Any, queue: ReviewQueue) -> None:
     )
     for item in QueueItem.objects.select_for_update(of=("self",)).filter(pk__in=over.values("item")).order_by("pk"):
         for row in over.filter(item=item):
-            free_place(row, item, AssignmentState.RELEASED)
+            leases.free_place(row, item, AssignmentState.RELEASED)
 
 
 def _list_held(user: Any, queue: ReviewQueue) -> list[Assignment]:
@@ -150,47 +149,22 @@ def _lock_free_item(
     return chosen_item or fresh.filter(gold__isnull=True).order_by(F("rank").desc(), "id").first()
 
 
+def _build_hold(user: Any, item: QueueItem) -> Assignment:
+    return Assignment(item=item, queue=item.queue, user=user)
+
+
 def _hold_item(user: Any, item: QueueItem) -> Assignment:
     """Put a person on a free place of an item whose row is locked."""
-    taken: set[int] = set()
-    if item.overlap > 1:
-        taken = set(item.assignments.filter(state__in=ON_A_PLACE).values_list("place", flat=True))
-    place = next(number for number in range(1, item.overlap + 1) if number not in taken)
-    item.free -= 1
-    item.save(update_fields=["free"])
-    return Assignment.objects.create(
-        item=item, queue=item.queue, user=user, place=place, expires_at=_compute_lease_end(item.queue)
-    )
-
-
-def _compute_lease_end(queue: ReviewQueue) -> Any:
-    return timezone.now() + timedelta(minutes=queue.lease_minutes)
-
-
-def _extend_lease(row: Assignment) -> Assignment:
-    row.expires_at = _compute_lease_end(row.queue)
-    row.save(update_fields=["expires_at"])
-    return row
+    return leases.take_place(_build_hold(user, item), item, item.assignments)
 
 
 def release_lapsed(queue: ReviewQueue) -> int:
     """Free the places whose lease has ended; return their number."""
     now = timezone.now()
-    return _release_expired(queue, now) if _ENDED.rows(queue=queue.pk, now=now) else 0
-
-
-@transaction.atomic
-def _release_expired(queue: ReviewQueue, now: datetime) -> int:
+    if not _ENDED.rows(queue=queue.pk, now=now):
+        return 0
     ended = Assignment.objects.filter(queue=queue, state=AssignmentState.HELD, expires_at__lt=now)
-    items = QueueItem.objects.select_for_update(skip_locked=True, of=("self",)).filter(
-        pk__in=ended.order_by("expires_at").values("item")[:LAPSED_AT_ONCE]
-    )
-    count = 0
-    for item in items.order_by("pk"):
-        for row in ended.filter(item=item):
-            free_place(row, item, AssignmentState.LAPSED)
-            count += 1
-    return count
+    return leases.release_expired(ended, QueueItem.objects, "item")
 
 
 _ENDED = KeptQuery[int](
@@ -198,14 +172,6 @@ _ENDED = KeptQuery[int](
         queue=Given("queue"), state=AssignmentState.HELD, expires_at__lt=Given("now")
     ).values_list("pk", flat=True)[:1]
 )
-
-
-def free_place(row: Assignment, item: QueueItem, state: str) -> None:
-    """Take a person off their place; the item's row is locked."""
-    row.state, row.ended_at = state, timezone.now()
-    row.save(update_fields=["state", "ended_at"])
-    item.free += 1
-    item.save(update_fields=["free"])
 
 
 def lock_assignment(user: Any, pk: int) -> Assignment:
@@ -246,10 +212,7 @@ def lock_held_assignment(user: Any, pk: int) -> Assignment:
         return row
     free = row.item.free > 0 and row.item.state == ReviewItemState.OPEN and row.item.assignee_id in (None, user.pk)
     if row.state == AssignmentState.LAPSED and free:
-        again = _hold_item(user, row.item)
-        again.shown_at, again.seconds = row.shown_at, row.seconds
-        again.save(update_fields=["shown_at", "seconds"])
-        return again
+        return leases.retake_place(row, _build_hold(user, row.item), row.item, row.item.assignments)
     if row.state == AssignmentState.DECIDED:
         raise Conflict("You decided on this already; undo that first.", code="decided")
     raise Conflict(f"{describe_lost_hold(row)} What you filled in is kept as a draft.", code="lease_lost")
@@ -280,22 +243,7 @@ def renew_lease(user: Any, pk: int, seconds: float = 0.0) -> Assignment:
 
     Raises NotFound; Conflict if it is no longer held.
     """
-    row = lock_held_assignment(user, pk)
-    row.shown_at = row.shown_at or timezone.now()
-    spent = (timezone.now() - row.shown_at).total_seconds()
-    row.expires_at, row.seconds = _compute_lease_end(row.queue), max(row.seconds, min(max(seconds, 0.0), spent))
-    row.save(update_fields=["expires_at", "seconds", "shown_at"])
-    return row
-
-
-def mark_shown(row: Assignment) -> Assignment:
-    """Record that the person sees the item: its lease and their time begin."""
-    if row.state == AssignmentState.HELD and row.shown_at is None:
-        row.shown_at, row.expires_at = timezone.now(), _compute_lease_end(row.queue)
-        Assignment.objects.filter(pk=row.pk, state=AssignmentState.HELD).update(
-            shown_at=row.shown_at, expires_at=row.expires_at
-        )
-    return row
+    return leases.renew_hold(lock_held_assignment(user, pk), seconds)
 
 
 @transaction.atomic
@@ -312,7 +260,7 @@ def skip_item(user: Any, pk: int) -> Assignment:
 
 def _end_hold(user: Any, pk: int, state: str) -> Assignment:
     row = lock_held_assignment(user, pk)
-    free_place(row, row.item, state)
+    leases.free_place(row, row.item, state)
     return row
 
 
@@ -339,23 +287,21 @@ def take_over_item(user: Any, item: QueueItem) -> Assignment:
         raise Conflict(f"It was sent to {row.assignee}. Whoever makes queues can give it to you.", code="not_yours")
     own_assignment = row.assignments.filter(user=user, state__in=ON_A_PLACE).first()
     if own_assignment is not None and own_assignment.state == AssignmentState.HELD:
-        return _extend_lease(own_assignment)
+        return leases.extend_lease(own_assignment)
     if own_assignment is not None or row.state != ReviewItemState.OPEN:
         raise Conflict("This item is decided already; undo that first.")
     if row.free == 0:
         other = row.assignments.filter(state=AssignmentState.HELD).order_by("created_at").first()
         if other is None:
             raise Conflict("As many people as this item needs have decided on it.")
-        free_place(other, row, AssignmentState.TAKEN)
+        leases.free_place(other, row, AssignmentState.TAKEN)
     return _hold_item(user, row)
 
 
 def close_assignment(row: Assignment, seconds: float | None) -> None:
     """Record that the person decided; they keep their place. The item is no longer assigned to the person that it was
     sent to."""
-    row.state, row.ended_at = AssignmentState.DECIDED, timezone.now()
-    row.seconds = max(row.seconds, seconds or 0.0)
-    row.save(update_fields=["state", "ended_at", "seconds"])
+    leases.finish_hold(row, seconds)
     if row.item.assignee_id == row.user_id:
         QueueItem.objects.filter(pk=row.item_id).update(assignee=None)
 
@@ -392,7 +338,7 @@ def reopen_places(user: Any, kind: str, pk: int, row: Assignment | None) -> None
     for item in items.filter(pk__in=decided.values("item")).order_by("pk"):
         for place in decided.filter(item=item):
             if row is None or place.pk != row.pk:
-                free_place(place, item, AssignmentState.RELEASED)
+                leases.free_place(place, item, AssignmentState.RELEASED)
                 continue
-            place.state, place.ended_at, place.expires_at = AssignmentState.HELD, None, _compute_lease_end(item.queue)
-            place.save(update_fields=["state", "ended_at", "expires_at"])
+            place.queue = item.queue
+            leases.reopen_hold(place)

@@ -19,7 +19,7 @@ from webapp.accounts.models import User
 from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.common.errors import Conflict, NotFound
 from webapp.common.query_params import Params
-from webapp.review import assignments, queues, transfers
+from webapp.review import assignments, leases, queues, transfers
 from webapp.review.desk import build_panel_context, build_queue_context, build_subject_context
 from webapp.review.forms import SendForm
 from webapp.review.judges.votes import list_judge_votes, needs_several_people
@@ -105,7 +105,7 @@ def build_item_context(request: HttpRequest, item: QueueItem, given: dict[str, A
     user: Any = request.user
     own, others = find_holds(user, item)
     if own is not None and not Params(request.GET).flag("ahead"):
-        assignments.mark_shown(own)
+        leases.mark_shown(own)
     kind, pk = item.kind, item.subject_id
     prefetch_related_objects([item.queue], "members")
     context = build_queue_context(user, item, own, others)

@@ -176,15 +176,12 @@ class AssignmentState(models.TextChoices):
 ON_A_PLACE = (AssignmentState.HELD, AssignmentState.DECIDED)
 
 
-class Assignment(models.Model):
-    """A person's hold of an item, on one of its places, until `expires_at` or the decision.
+class Hold(models.Model):
+    """A person's hold of an item on one of its places, until `expires_at` or their answer.
 
     `seconds` is the time that the person spent on it, `shown_at` when they first saw it (it may be held in advance).
     """
 
-    item = models.ForeignKey(QueueItem, on_delete=models.CASCADE, related_name="assignments", db_index=False)
-    queue = models.ForeignKey(ReviewQueue, on_delete=models.CASCADE, related_name="+", db_index=False)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     place = models.PositiveSmallIntegerField()
     state = models.CharField(max_length=10, choices=AssignmentState.choices, default=AssignmentState.HELD)
     expires_at = models.DateTimeField()
@@ -192,6 +189,27 @@ class Assignment(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     seconds = models.FloatField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def lease_minutes(self) -> int:
+        """Minutes for which a hold lasts unless it is renewed."""
+        raise NotImplementedError
+
+    @property
+    def lease_left(self) -> int:
+        """Seconds until the hold ends."""
+        return max(0, int((self.expires_at - timezone.now()).total_seconds()))
+
+
+class Assignment(Hold):
+    """A person's hold of an item of a queue, until their decision."""
+
+    item = models.ForeignKey(QueueItem, on_delete=models.CASCADE, related_name="assignments", db_index=False)
+    queue = models.ForeignKey(ReviewQueue, on_delete=models.CASCADE, related_name="+", db_index=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
 
     class Meta:
         constraints = [
@@ -210,9 +228,8 @@ class Assignment(models.Model):
         ]
 
     @property
-    def lease_left(self) -> int:
-        """Seconds until the hold ends."""
-        return max(0, int((self.expires_at - timezone.now()).total_seconds()))
+    def lease_minutes(self) -> int:
+        return self.queue.lease_minutes
 
     @property
     def worked_seconds(self) -> int:

@@ -11,7 +11,8 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.row_log import set_actor
 from webapp.common.errors import ChangedMeanwhile, Conflict
-from webapp.review.assignments import can_work, filter_own_votes, free_place, lock_held_assignment
+from webapp.review.assignments import can_work, filter_own_votes, lock_held_assignment
+from webapp.review.leases import free_place
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState
 
 NOTE_CHARS = 500
