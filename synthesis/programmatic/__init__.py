@@ -6,9 +6,8 @@
 | `execution.py` | a solution script in the sandbox, its calls executed by the environment |
 | `solution_stage.py` | the script that solves the query: its calls are the reference, its result the answer a* |
 | `hard_coded.py` | ids and names in a script that the query does not contain |
-| `siblings.py` | answers of the same script in states that differ a little |
 | `trials.py` | ends that a verification script must pass, and ends that it must not |
 | `call_orders.py` | the end that the same calls leave in another order |
-| `verification_stage.py` | the verification script, debugged until it separates those ends |
+| `verification_stage.py` | the verification script, debugged until it separates those ends, and answers of the same solution in states that differ a little |
 | `audit_stage.py` | the audit, after which the script may be repaired once |
 """

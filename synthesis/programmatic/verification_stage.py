@@ -9,27 +9,72 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from synthesis.assessment.prompt_values import cut_text
 from synthesis.contracts import AnswerField, Reference, ScriptVerifier, State
 from synthesis.contracts.verifier_kinds import MOST_ASSERTIONS
 from synthesis.drafts import ScenarioDraft, ScriptRound, TaskDraft
-from synthesis.errors import InputError, Rejected
-from synthesis.formats.answer_form import build_compare_spec
+from synthesis.errors import InputError, ProgramError, Rejected, StateError
+from synthesis.formats.answer_form import build_compare_spec, read_answer_values, read_submission, serialize_answer
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.formats.verifier_record import PARAMETERS
 from synthesis.programmatic.call_orders import find_other_order
-from synthesis.programmatic.siblings import find_sibling_answers
+from synthesis.programmatic.execution import execute_solution
 from synthesis.programmatic.solution_stage import record_round, require_script
 from synthesis.programmatic.trials import Trial, find_blocked, find_passed, list_trials, make_order_trial
 from synthesis.prompts import fence_text, get_prompt
-from synthesis.runtime import make_patch
+from synthesis.runtime import Sandbox, make_patch
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
 from synthesis.tasks.author_form import describe_fields
+from synthesis.tasks.submitted_values import is_same_answer
 from synthesis.tasks.task_context import Unfit, World, build_world, reject_unfit_replies
 from synthesis.tasks.task_frame import add_frame, build_unframed_subject
 from synthesis.verifiers.call_sequences import run_calls
+
+TRIED = 12
+"""So many neighbouring states are tried at most."""
+
+
+def find_sibling_answers(sandbox: Sandbox, world: World, task: TaskDraft, wanted: int, most_calls: int) -> list[str]:
+    """Return at most so many answers that differ from the task's. A state in which the script fails gives none.
+
+    Raises InfrastructureError.
+    """
+    if not task.answer_form:
+        return []
+    answers: dict[str, None] = {}
+    right = read_answer_values(task.reference.answer) if task.reference else {}
+    for number, state in enumerate(_list_siblings(world.initial)):
+        if len(answers) >= wanted or number >= TRIED:
+            break
+        try:
+            run = execute_solution(sandbox, world.program, state, task.solution, most_calls)
+            answer = {} if run.failed else read_submission(task.answer_form, run.answer)
+        except (InputError, ProgramError, StateError):
+            continue
+        if not run.failed and not is_same_answer(task.answer_form, answer, right):
+            answers[serialize_answer(answer)] = None
+    return list(answers)
+
+
+def _list_siblings(initial: State) -> Iterator[State]:
+    """Yield states without one record each: the first and the last of every collection, the collections in turn."""
+    collections = [key for key, value in initial.items() if isinstance(value, dict | list) and len(value) > 1]
+    for first in (False, True):
+        for key in collections:
+            yield {**initial, key: _drop_record(initial[key], first=first)}
+
+
+def _drop_record(value: Any, *, first: bool) -> Any:
+    if isinstance(value, list):
+        return value[1:] if first else value[:-1]
+    names = list(value)
+    left_out = names[0 if first else -1]
+    return {name: record for name, record in value.items() if name != left_out}
+
 
 FAILS, PASSES = "verification_fails", "verification_passes"
 """Why a verification script ends a task: it cannot run or blocks what is right; it lets pass what is wrong."""

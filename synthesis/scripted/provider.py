@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from synthesis.contracts import Message, Usage
+from synthesis.contracts import Message, Tool, Usage
 from synthesis.errors import LLMError
+from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.prompts import get_prompt
@@ -17,12 +19,47 @@ from synthesis.scripted.errands.errand import make_errand_recipe
 from synthesis.scripted.errors import MissingReply
 from synthesis.scripted.library import load_theme
 from synthesis.scripted.planted import list_planted_faults
-from synthesis.scripted.programs import checker, judge, react, solver, tester, user
+from synthesis.scripted.programs import checker, judge, solver, tester, user
 from synthesis.scripted.programs.prompt_reader import parse_rendered
 from synthesis.scripted.programs.recipes import RECIPES
+from synthesis.scripted.programs.solver import Recipe
 from synthesis.scripted.programs.written_programs import make_program_recipe
 from synthesis.scripted.requests import REQUESTS
 from synthesis.scripted.requests.request import make_request_recipe
+
+OBSERVATION = "Observation: "
+_SUBMIT = Tool(name=SUBMIT_ANSWER, kind="change", parameters={"type": "object", "properties": {}, "required": []})
+
+
+def is_react_call(call: StageCall) -> bool:
+    """Return whether an agent is instructed to write its calls in this style."""
+    return not call.tools and get_prompt("agent", "react").text.partition("\n")[0] in call.messages[0].content
+
+
+def take_turn(call: StageCall, recipes: tuple[Recipe, ...]) -> Message:
+    """Return the next turn, in words."""
+    native = call.model_copy(update={"messages": tuple(_spell_natively(call)), "tools": (_SUBMIT,)})
+    native_turn = solver.take_turn(native, recipes)
+    if not native_turn.tool_calls:
+        return Message(role="assistant", content=f"Thought: nothing is left to call\nAnswer: {native_turn.content}")
+    tool_call = native_turn.tool_calls[0]
+    arguments_text = json.dumps(tool_call.arguments, ensure_ascii=False)
+    if tool_call.name == SUBMIT_ANSWER:
+        words = (
+            f"Thought: {native_turn.content}\nAnswer: {arguments_text if tool_call.arguments else native_turn.content}"
+        )
+    else:
+        words = f"Thought: {native_turn.reasoning}\nAction: {tool_call.name}\nAction Input: {arguments_text}"
+    return Message(role="assistant", content=words)
+
+
+def _spell_natively(call: StageCall) -> Iterator[Message]:
+    for message in call.messages:
+        if message.role == "user" and message.content.startswith(OBSERVATION):
+            yield Message(role="tool", content=message.content.removeprefix(OBSERVATION))
+        else:
+            yield message
+
 
 CHARACTERS_A_TOKEN = 4
 ESTIMATED = "scripted (tokens estimated)"
@@ -56,7 +93,7 @@ def _find_planted_reply(call: StageCall) -> Message | None:
     site, part = call.site, author.get_item_path(call.site.item)
     for fault in list_planted_faults():
         # Only variants that test the consistency of a task have it solved in ReAct style.
-        if fault.role == "teacher" and fault.variant and not react.is_react_call(call):
+        if fault.role == "teacher" and fault.variant and not is_react_call(call):
             continue
         if fault.theme == site.theme and fault.is_planted_at(
             site.role, site.stage, part, site.sample, _count_attempts(call)
@@ -81,7 +118,7 @@ def _build_message(call: StageCall) -> Message:
             programs = make_program_recipe(load_theme(key).programs.values())
             errands = make_errand_recipe(ERRANDS.get(key, ()))
             recipes = (programs, *RECIPES[key], make_request_recipe(REQUESTS.get(key, ())), errands)
-            return react.take_turn(call, recipes) if react.is_react_call(call) else solver.take_turn(call, recipes)
+            return take_turn(call, recipes) if is_react_call(call) else solver.take_turn(call, recipes)
         if role == "author":
             return Message(role="assistant", content=author.write_reply(load_theme(call.site.theme), call))
         if role not in PROGRAMS:

@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeVar
 
+from synthesis.assessment.cases import count_json_chars
+from synthesis.assessment.state_view import collect_texts, fit_state
 from synthesis.contracts import CheckRecord, Mark, State
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, Rejected
@@ -31,12 +33,53 @@ from synthesis.tasks.check_source import (
     require_answer_reads,
     require_form,
 )
-from synthesis.tasks.check_view import select_state_part
 from synthesis.tasks.checklist import list_named_fields
 from synthesis.tasks.damaged_states import build_damaged_states
 from synthesis.tasks.task_context import Unfit, World, build_world, reject_unfit_replies
 from synthesis.verifiers.check_table import build_verdict_table
 from synthesis.verifiers.checks import mark_checks as marks_of
+
+STATE_CHARS = 1_800
+"""A state of more is shown in part: the records that the condition names, and some others."""
+EXAMPLES = 2
+"""So many records of each collection are shown that the condition does not name."""
+
+
+def select_state_part(start: State, condition: str) -> State:
+    """Return the part of a state that one condition is about; omitted parts of collections are counted."""
+    if count_json_chars(start) <= STATE_CHARS:
+        return start
+    named_texts = {text for text in collect_texts(start) if _is_distinctive(text) and _is_word_in(text, condition)}
+    return fit_state(start, (), named_texts | _collect_linked_keys(start, named_texts), STATE_CHARS, EXAMPLES)
+
+
+def _is_distinctive(text: str) -> bool:
+    """Return whether a text is more than a word for a kind or a status, which many records share."""
+    return len(text) > 1 and not (text.islower() and text.replace("_", "").isalpha())
+
+
+def _is_word_in(text: str, condition: str) -> bool:
+    at = condition.find(text)
+    if at < 0:
+        return False
+    around = condition[max(0, at - 1) : at] + condition[at + len(text) : at + len(text) + 1]
+    return not any(sign.isalnum() for sign in around)
+
+
+def _collect_linked_keys(start: State, named: set[str]) -> set[str]:
+    """Return the keys of the named records, and of those to which they refer."""
+    keys = {key: value for part in start.values() if isinstance(part, dict) for key, value in part.items()}
+    linked_keys: set[str] = set()
+    for key, record in keys.items():
+        values = set(record.values()) if _is_flat(record) else set()
+        if key in named or values & named:
+            linked_keys |= {key, *(value for value in values if value in keys)}
+    return linked_keys
+
+
+def _is_flat(record: object) -> bool:
+    return isinstance(record, dict) and not any(isinstance(value, dict | list) for value in record.values())
+
 
 ERROR_CHARS = 500
 T = TypeVar("T")

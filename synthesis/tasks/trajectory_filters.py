@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StrictBool
 
-from synthesis.contracts import Attempt, Frozen, UserFinding, UserVerdict
+from synthesis.contracts import SOLVED_AT, Attempt, Frozen, UserFinding, UserVerdict
 from synthesis.drafts import FilterCount, TaskDraft
 from synthesis.errors import Rejected
 from synthesis.formats.records import EnvironmentRecord
@@ -23,8 +23,14 @@ from synthesis.prompts import fence_text, get_prompt
 from synthesis.rollout.user_judge import RULES, join_lines, judge_user, list_talk
 from synthesis.scenarios import prompt_text
 from synthesis.stages import ActionRange, Kit
-from synthesis.tasks.open_questions import is_proven_possible
 from synthesis.verifiers.frame import format_change_place
+
+
+def is_proven_possible(task: TaskDraft, attempt: Attempt) -> bool:
+    """Return whether the task has been done: by this attempt, or by the reference that was found for it."""
+    solved = attempt.reward is not None and attempt.reward.reward >= SOLVED_AT
+    return solved or task.reference is not None
+
 
 RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
 """EnvScaler's released ranges, by whether it is a conversation; both ends are allowed."""

@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from synthesis.contracts import Message
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import LLMError
 from synthesis.llm.asker import Asker
-from synthesis.llm.calls import Site
-from synthesis.stages import Barrier, BarrierGroups
+from synthesis.llm.calls import Site, StageCall
+from synthesis.llm.embedding import read_vectors
+from synthesis.stages import Barrier, BarrierGroups, Kit
 from synthesis.themes import dedupe
-from synthesis.themes.asked_vectors import ROLE, request_vectors
 from synthesis.themes.dedupe import FoldedGroup
 from synthesis.themes.judged_groups import JudgedGroups
 from synthesis.themes.judged_themes import judge_themes
-from synthesis.themes.vectors import Vectoriser, local
+from synthesis.themes.vectors import Matrix, Vectoriser, local
+
+STAGE = "theme_vectors"
+ROLE = "embedder"
+TEXTS = 16
+"""In a call."""
+
+
+@dataclass(frozen=True)
+class KnownVectors:
+    """Existing vectors, as a vectoriser of their texts."""
+
+    rows: Matrix
+    name: str
+
+    def __call__(self, texts: Sequence[str]) -> Matrix:
+        if len(texts) != len(self.rows):
+            raise ValueError(f"{len(self.rows)} vectors are not those of {len(texts)} texts")
+        return self.rows
+
+
+async def request_vectors(texts: Sequence[str], kit_of: Callable[[int], Kit]) -> KnownVectors:
+    """Return a row for each text, of length 1; calls are made in the name of the first text of each.
+
+    The order of the calls does not depend on the order of the texts, so that they are found again if other items are at
+    the barrier. Raise LLMError and SpendCapReached.
+    """
+    import numpy as np
+
+    order = sorted(range(len(texts)), key=lambda index: texts[index])
+    parts = [order[start : start + TEXTS] for start in range(0, len(order), TEXTS)]
+
+    async def request_part(part: Sequence[int]) -> Matrix:
+        kit = kit_of(part[0])
+        messages = tuple(Message(role="user", content=texts[index] or " ") for index in part)
+        reply = await kit.asker.reply(StageCall(site=kit.site(ROLE, STAGE), messages=messages))
+        return read_vectors(reply.message.content, len(part))
+
+    tasks = [asyncio.ensure_future(request_part(part)) for part in parts]
+    try:
+        part_rows = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    rows = np.concatenate(part_rows)
+    return KnownVectors(rows[np.argsort(order)], kit_of(order[0]).asker.model(ROLE).name)
+
 
 REASON = 300
 """Characters of a judge's reason that are said of an item."""

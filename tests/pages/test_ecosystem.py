@@ -17,8 +17,7 @@ from tests.fixtures.replay_seed import digest
 from webapp.batches.engine.products import SaveRequest
 from webapp.batches.models import Batch, BatchItem, BatchProduct
 from webapp.environments.models import Assessment, Environment, Version
-from webapp.environments.program_measures import measure_program
-from webapp.environments.services import save_environment
+from webapp.environments.services import measure_program, save_environment
 from webapp.pages.statistics.distributions import build_bins, compute_spread
 from webapp.pages.statistics.ecosystem import compute_ecosystem, load_numbers
 from webapp.pages.statistics.scope import Scope

@@ -16,7 +16,7 @@ from webapp.batches.models import Batch
 from webapp.environments.models import Environment
 from webapp.pages.models import ThemeLayout
 from webapp.pages.statistics.scope import Scope
-from webapp.pages.theme_map import kept_layouts
+from webapp.pages.theme_map import plane
 from webapp.pages.theme_map.plane import MapChoice, ThemeMap, draw_theme_map, list_map_themes
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.labels import FIRST_LEVEL
@@ -125,7 +125,7 @@ def test_labels_colour_the_map_and_narrow_it(page: Client, monkeypatch: pytest.M
     assert "No theme matches" in body(page, "/ecosystem/themes/?find=zzz")
     assert "No theme hangs on" in body(page, "/ecosystem/themes/?label=zzz&alone=1")
     ThemeLayout.objects.all().delete()
-    monkeypatch.setattr(kept_layouts, "QUICK_UP_TO", 5)
+    monkeypatch.setattr(plane, "QUICK_UP_TO", 5)
     waiting = body(page, "/ecosystem/themes/")
     assert "Places are being worked out for 62 themes" in waiting
     assert 'hx-trigger="load"' in waiting

@@ -8,6 +8,7 @@ import pytest
 
 from synthesis.contracts import Blueprint, BlueprintEdge, BlueprintNode, GraphEdge
 from synthesis.errors import InputError
+from synthesis.tool_graph.blueprint_stage import draw_walks
 from synthesis.tool_graph.canonical import hash_blueprint
 from synthesis.tool_graph.dag import (
     AddedEdge,
@@ -21,7 +22,6 @@ from synthesis.tool_graph.dag import (
 )
 from synthesis.tool_graph.graph import GraphTool, ToolGraph
 from synthesis.tool_graph.merges import Merges, is_pruned_from, merge_walks
-from synthesis.tool_graph.walks import draw_walks
 
 GRAPH = ToolGraph(
     tools=(

@@ -17,7 +17,7 @@ from tests.rollout.support import EXPECTED
 from tests.rollouts_web.support import make_task, person
 from tests.training_data.kits import Scripted, call, say
 from tests.training_data.test_export import attempted, exported, store
-from webapp.datasets.export.state_changes import find_known_attempts
+from webapp.datasets.export.converters import find_known_attempts
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 from webapp.scenarios.revision_record import build_unchanged_record

@@ -76,7 +76,7 @@ class Version(models.Model):
     """An immutable version, addressed by the hash of its content (program, documentation, tools, rules).
 
     `record` is the record as it was imported, for an export that is equal to it. The counts of its content
-    (`program_measures.py`) never change either; they are columns so that statistics read no documents.
+    never change either; they are columns so that statistics read no documents.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="versions")

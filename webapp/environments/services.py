@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import Count, F
 
 from synthesis.assessment.environments import build_view
+from synthesis.assessment.truncated_names import list_attribute_names
 from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import Program
 from synthesis.contracts import Tool as ToolContract
@@ -17,10 +18,26 @@ from synthesis.formats.values import clean_text
 from webapp.common.content_store import Saved, content_hash
 from webapp.environments import totals
 from webapp.environments.models import Environment, Finding, Tool, Version
-from webapp.environments.program_measures import measure_program
 from webapp.taxonomy.changes.queries import find_moved_by_people
 from webapp.taxonomy.labels import build_category_path
 from webapp.taxonomy.services import place_paths
+
+
+def measure_program(rules: Any, state_schema: Any, kinds: Iterable[str]) -> dict[str, Any]:
+    """Return the measures as the columns of `Version`.
+
+    A level 1 category is an entity of the state definition (`user`); its level 2 categories are its attributes (`u_id`,
+    `u_phone`). `category_sizes` has the number of level 2 categories for each of level 1, in their order; it is empty
+    if the record defines no state.
+    """
+    tools = list(kinds)
+    entities = [row for row in state_schema if isinstance(row, dict)] if isinstance(state_schema, list | tuple) else []
+    return {
+        "rule_count": len(rules) if isinstance(rules, list | tuple) else 0,
+        "category_sizes": [len(list_attribute_names(row.get("attributes"))) for row in entities],
+        "query_count": tools.count("query"),
+        "change_count": tools.count("change"),
+    }
 
 
 def compute_record_hash(record: EnvironmentRecord) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import FormatError
 from synthesis.formats.atif_reader import has_atif_mark
+from synthesis.formats.envscaler import get_entry_kind
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry, UnreadableFile, parse_entries, unpack_content
 from synthesis.formats.records import Failure, RunRecord
@@ -22,7 +23,7 @@ from webapp.environments.models import Environment
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import leave_out_human_work
-from webapp.scenarios.importer import Progress, choose_source, run_guarded
+from webapp.scenarios.importer import Import, Progress, choose_source, import_records, run_guarded
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import find_reference, save_reference
 from webapp.scenarios.starter_set import load_starter
@@ -32,7 +33,51 @@ from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.reproduction import replay_run
 from webapp.trajectories.rollouts.second_execution import NOW, SEED, VALIDATION
 from webapp.trajectories.services import SOURCE, RunSources, build_replay_setting, save_run
-from webapp.trajectories.transfer.mixed_file import import_prerequisites, sort_records
+
+
+@dataclass
+class MixedFile:
+    """The records of a file by their kind."""
+
+    environments: list[Entry] = field(default_factory=list)
+    scenarios: list[Entry] = field(default_factory=list)
+    runs: list[Entry] = field(default_factory=list)
+    foreign: list[Entry] = field(default_factory=list)
+
+
+def sort_records(entries: Sequence[Entry]) -> MixedFile:
+    """Sort a file's records. A file of only environments and tasks is left to the reader of runs, whose error names the
+    right import."""
+    sorted_file = MixedFile()
+    for entry in entries:
+        is_foreign = isinstance(entry.value, dict) and str(entry.value.get("schema_version", "")).upper()[:4] == "ATIF"
+        kind = 3 if is_foreign else get_entry_kind(entry, 2)
+        (sorted_file.environments, sorted_file.scenarios, sorted_file.runs, sorted_file.foreign)[kind].append(entry)
+    if not sorted_file.runs and not sorted_file.foreign:
+        return MixedFile(runs=list(entries))
+    return sorted_file
+
+
+def import_prerequisites(
+    sandbox: Sandbox, file: MixedFile, source: str, progress: Progress
+) -> tuple[dict[str, dict[str, int]], list[Failure], dict[str, int]]:
+    """Store the prerequisites of runs. Return (counts by kind, failures, primary keys of revisions by their hash in the
+    file).
+
+    Existing rows stay as they are, including their current version and revision. Raises `SandboxUnavailable`.
+    """
+    run = Import(sandbox, source, keeps_known=True)
+    import_records(run, file.environments, file.scenarios, progress)
+    report: dict[str, Any] = run.report()
+    failures = {
+        (item["place"], item["reason"]) for kind in ("environments", "tasks") for item in report[kind]["failed"]
+    }
+    counts = {
+        kind: {name: report[kind][name] for name in ("created", "unchanged", "updated")}
+        for kind in ("environments", "tasks")
+        if any(report[kind][name] for name in ("created", "unchanged", "updated"))
+    }
+    return counts, [Failure(place=place, reason=reason) for place, reason in sorted(failures)], run.revisions
 
 
 @dataclass

@@ -31,12 +31,12 @@ from synthesis.scripted.library import load_theme
 from synthesis.scripted.planted import THEMES
 from synthesis.scripted.requests import REQUESTS
 from synthesis.scripted.requests.request import Request
+from synthesis.tool_graph.blueprint_stage import draw_walks
 from synthesis.tool_graph.canonical import hash_blueprint
 from synthesis.tool_graph.dag import build_blueprint, make_blueprint
 from synthesis.tool_graph.execution import execute_nodes
 from synthesis.tool_graph.graph import GraphTool, ToolGraph
 from synthesis.tool_graph.merges import Merges
-from synthesis.tool_graph.walks import draw_walks
 
 SEED = 11
 FED = 3

@@ -28,8 +28,8 @@ from synthesis.scenarios.states import StateReply
 from synthesis.skeleton.coverage import CoverageReply
 from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
 from synthesis.tasks.author_form import describe_form
-from synthesis.tasks.check_view import select_state_part
 from synthesis.tasks.checklist import ChecklistReply
+from synthesis.tasks.checks import select_state_part
 from synthesis.tasks.instruction import InstructionReply
 
 FENCE = re.compile(r"^(=== ([a-z]+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)

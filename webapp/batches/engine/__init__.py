@@ -19,7 +19,7 @@ requests whose process may have ended, which become `lost` when the call is begu
 most the calls in flight. A person's retry sets the replies at fault aside (state `aside`).
 
 Spend. The batch's `spent` rises in that transaction, and the meter learns from it what other lanes spend. With a cap
-`spend.py` grants each call its likely cost under the batch's lock, against what is spent and what all lanes hold
+`call_store.py` grants each call its likely cost under the batch's lock, against what is spent and what all lanes hold
 (`BatchLane.reserved`).
 
 Stopped batches. A batch is `paused`, `capped` or `failed` (its workers were lost): calls in flight end and are stored,
@@ -33,6 +33,5 @@ Barriers. `barriers.py` groups without a lock and decides under it, if the same 
 
 Provenance. Prompts note that they are filled in (`prompts.noting`), a kit the roles and seeds it is asked for;
 `StageRun.used` keeps them, and `provenance.py` adds them up, with notes for people on kept products (faults before
-repair, a task that no solver solved). `failure_signature.py` groups failures, `failure_advice.py` adds advice to their
-messages.
+repair, a task that no solver solved). `failure_signature.py` groups failures, `item.py` adds advice to their messages.
 """

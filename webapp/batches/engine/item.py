@@ -37,7 +37,6 @@ from webapp.batches.engine.attempts import (
     leaves_runs_without_task,
 )
 from webapp.batches.engine.call_store import ItemStore
-from webapp.batches.engine.failure_advice import OF_OURS, add_advice
 from webapp.batches.engine.item_state import StageEnding, release_item
 from webapp.batches.engine.lane_context import BatchStopped, EndpointAway, LaneContext, run_and_release
 from webapp.batches.engine.products import (
@@ -56,6 +55,36 @@ from webapp.batches.engine.write_batcher import AWAY
 from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct, Body, StageRun, StageState
 from webapp.common.claims import StaleClaim
 from webapp.common.content_store import unpack_value
+
+AT_ENDPOINT = {
+    "unreachable": "Try the endpoint on its page; once it answers, retry the item.",
+    "timeout": "Give it more seconds or fewer requests at once on its page, then retry the item.",
+    "rate_limited": "Lower its requests at once on its page, or wait; then retry the item.",
+    "refused": "Correct its key, address or models on its page, then retry the item.",
+    "malformed": "Is its address that of an OpenAI-compatible server (many end in /v1)? Correct it and retry the item.",
+    "too_large": "Let it answer more shortly, or choose another model; then retry the item.",
+    "failed": "Look at the server's own log; once it is well, retry the item.",
+    "context": "Clone the batch with a model that can read more.",
+}
+OF_REPLIES = "Look at the reply and retry the item; if it stays so, clone the batch with another model for this role."
+OF_OURS = "This is a fault of Envarium, not of the item: the worker's log has more. Retry the item."
+
+
+def add_advice(error: Exception) -> str:
+    """Return the message of a failure with advice on it."""
+    if isinstance(error, MalformedReply):
+        return f"{str(error).rstrip('.')}. {OF_REPLIES}"
+    if not isinstance(error, LLMError) or not error.requests:  # nothing was sent: the message has its own advice
+        return str(error)
+    wait = f"It asks to be left alone for {error.retry_after:.0f} seconds." if error.retry_after else ""
+    return _join_sentences(str(error), wait, AT_ENDPOINT.get(error.reason, "Retry the item."))
+
+
+def _join_sentences(*sentences: str) -> str:
+    return " ".join(
+        sentence if sentence.endswith((".", "!", "?", ")")) else f"{sentence}." for sentence in sentences if sentence
+    )
+
 
 logger = logging.getLogger(__name__)
 TRIES = 3

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Aggregate, Case, CharField, Count, F, IntegerField, Q, Value, When
+from django.db.models import Aggregate, Case, CharField, Count, F, IntegerField, Q, Sum, Value, When
 from django.db.models.fields.json import JSONField
 from django.db.models.functions import Cast
 
@@ -18,11 +18,46 @@ from webapp.common.frequencies import rank_by_count
 from webapp.environments.models import Environment
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.pages.statistics.user_faults import UserFaultTable, count_user_faults
-from webapp.pages.statistics.verifier_counts import VerifierCount, count_verifiers
 from webapp.scenarios.queries import DIFFICULTIES
+from webapp.scenarios.verifiers import VERIFIER_TITLES
 from webapp.trajectories.failure_kinds import FAILURES
 from webapp.trajectories.failure_reason import ENDS
 from webapp.trajectories.totals import SCORED
+
+
+@dataclass(frozen=True)
+class VerifierCount:
+    """Tasks that one kind of verifier judges, with their list and their judged attempts."""
+
+    kind: str
+    label: str
+    tasks: int
+    attempts: int
+    solved: int
+    url: str
+
+    @property
+    def rate(self) -> float | None:
+        return self.solved / self.attempts if self.attempts else None
+
+    @property
+    def width(self) -> str:
+        """The width of its bar in per cent, as SVG reads it."""
+        return f"{100 * (self.rate or 0):.1f}"
+
+
+def count_verifiers(scope: AttemptScope) -> list[VerifierCount]:
+    """Return the kinds in their order; none if there is no task."""
+    sums = scope.tasks().values_list("verifier_kind").annotate(Count("pk"), Sum("scored_count"), Sum("solved_count"))
+    counts_by_kind = {kind: counts for kind, *counts in sums}
+    if not counts_by_kind:
+        return []
+    rows = []
+    for kind, label in VERIFIER_TITLES.items():
+        tasks, attempts, solved = counts_by_kind.get(kind, (0, 0, 0))
+        rows.append(VerifierCount(kind, label, tasks, attempts, solved, scope.build_tasks_url(verifier=kind)))
+    return rows
+
 
 MOST_POLICIES = 8
 MOST_ENVIRONMENTS = 20

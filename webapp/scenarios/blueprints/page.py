@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from django.db.models.fields.json import KT
@@ -13,11 +13,45 @@ from synthesis.contracts import Blueprint, BlueprintEdge, BlueprintNode, NodeArg
 from webapp.common.query_params import Params
 from webapp.common.templatetags.show import inline_json
 from webapp.environments.graph_drawing.graph_shapes import Drawing, GraphLink, GraphNode, draw_graph
-from webapp.scenarios.blueprints.recorded_calls import RecordedCalls, read_recorded_calls
 from webapp.scenarios.golden.differences import list_differences
-from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.models import TaskReference, TaskRevision
 from webapp.scenarios.playground.services import load_cached_state
-from webapp.scenarios.reference_steps import ReferenceStep
+from webapp.scenarios.reference_steps import ReferenceStep, execute_stored_reference
+from webapp.scenarios.references import find_reference
+
+NONE = "No reference is stored for this revision, so nothing can be said of what the calls returned."
+CHANGED = (
+    "The reference is no longer the calls of this blueprint: another one took its place. What its own calls returned "
+    "stands with it."
+)
+
+
+@dataclass(frozen=True)
+class RecordedCalls:
+    """The executed steps by node, and why they are missing or incomplete (`missing`)."""
+
+    steps: Mapping[str, ReferenceStep] = field(default_factory=dict)
+    missing: str = ""
+
+
+def read_recorded_calls(revision: TaskRevision, blueprint: Blueprint) -> RecordedCalls:
+    """Return the steps of the revision's reference, if they are still the calls of the blueprint."""
+    reference = find_reference(revision)
+    if reference is None:
+        return RecordedCalls(missing=NONE)
+    if not _has_calls(reference, blueprint):
+        return RecordedCalls(missing=CHANGED)
+    scenario = revision.scenario
+    executed = execute_stored_reference(scenario.version_id, scenario.initial_id, reference.pk)
+    calls = [node.id for node in blueprint.nodes if node.kind == "tool"]
+    missing = f"The reference cannot be carried out to its end: {executed.lost}" if executed.lost else ""
+    return RecordedCalls(dict(zip(calls, executed.steps, strict=False)), missing)
+
+
+def _has_calls(reference: TaskReference, blueprint: Blueprint) -> bool:
+    blueprint_calls = [(node.tool, node.call_arguments) for node in blueprint.nodes if node.kind == "tool"]
+    return blueprint_calls == [(call["tool"], call["arguments"]) for call in reference.calls]
+
 
 SOURCES = {
     "intent": "from the words of the task",
