@@ -8,6 +8,6 @@
 | `hard_coded.py` | ids and names in a script that the query does not contain |
 | `trials.py` | ends that a verification script must pass, and ends that it must not |
 | `call_orders.py` | the end that the same calls leave in another order |
-| `verification_stage.py` | the verification script, debugged until it separates those ends, and answers of the same solution in states that differ a little |
+| `verification_stage.py` | the verification script, debugged until it separates those ends; answers in similar states |
 | `audit_stage.py` | the audit, after which the script may be repaired once |
 """
