@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 UNWEIGHED = 1 << 20
-"""A smaller text fits in memory whatever stands in it."""
+"""A smaller text fits in memory whatever it contains."""
 
 LIGHT = 64 << 20
-"""Of one line or document, where the reader says no other number."""
+"""Limit for one line or document, if the reader gives no other number."""
 
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
 _PIECE = 1 << 16

@@ -60,7 +60,7 @@ class StageSettings(Frozen):
     least_modelability: int = Field(default=7, ge=0, le=10)
     """Published (released code)."""
     duplicate_at: float = Field(default=0.85, gt=0, le=1)
-    """Cosine similarity from which two themes are one, where no judge is asked (ours)."""
+    """Cosine similarity from which two themes are one, if no judge is asked (ours)."""
     duplicate_pairs: int = Field(default=12, ge=0, le=50)
     """Nearest themes that the judge compares each theme with; with 0 vectors alone decide (ours)."""
     least_tools: int = Field(default=8, ge=1)

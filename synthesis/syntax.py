@@ -17,7 +17,7 @@ from types import CodeType
 from typing import Any
 
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What `parse` and `literal` raise where the text is not what was asked for."""
+"""What `parse` and `literal` raise if the text is not what was asked for."""
 _ONE_AT_A_TIME = threading.Lock()
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _FORMATTED = re.compile(r"[fF][rR]?[\"']")

@@ -35,7 +35,7 @@ class Result(Frozen):
     deviation: float | None = None
     """The standard deviation (divisor n) of those tasks' mean rewards."""
     sampled: float | None = None
-    """Success of the tries at the second temperature (`Evaluation.sampled`), where there were any."""
+    """Success of the tries at the second temperature (`Evaluation.sampled`), if there were any."""
     sampled_environments: dict[str, float] = {}
     sampled_tasks: int = 0
 
@@ -77,7 +77,7 @@ def evaluate_model(
             table, model, work, settings.turns, manner, f"evaluation:{seed}", name, policy_step
         )
         if any(ranks.every([table.stopped()])):
-            raise StepStopped("The job was told to stop during an evaluation.")
+            raise StepStopped("The job was asked to stop during an evaluation.")
         results.append(
             build_result(
                 [

@@ -30,7 +30,7 @@ SPENT = "spent.json"
 """The file with the seconds that attempts in this folder took of `limits.hours`."""
 KEEP_EVERY_S = 10.0
 OPTIONAL_PACKAGES = ("trackio", "wandb", "tensorboard", "torchao", "flash-attn")
-"""What only some settings need; a worker that tells its packages and not one of these lacks it."""
+"""What only some settings need; a worker that reports its packages without one of these lacks it."""
 ANY_MODEL = "*"
 """Among the models that a worker says it can load: it may fetch any that Hugging Face has."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}(/[A-Za-z0-9._-]{1,100})?")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ALIVE = "ENVARIUM_ALIVE"
-"""The environment variable with the lock's path; without it a trainer belongs to nobody and goes on."""
+"""The environment variable with the lock's path; without it a trainer has no owner and goes on."""
 LOOK_S = 0.5
 
 

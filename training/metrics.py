@@ -24,7 +24,7 @@ from synthesis.errors import FormatError, InfrastructureError
 LINE_BYTES = 256 * 1024
 READ_BYTES = 4 * 1024 * 1024
 Number = Annotated[float, Field(allow_inf_nan=False)] | None
-"""None stands for a value that was no number (a NaN loss): a gap in the curve, not a missing record."""
+"""None represents a value that was no number (a NaN loss): a gap in the curve, not a missing record."""
 
 
 class Name(Frozen):

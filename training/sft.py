@@ -45,7 +45,7 @@ IGNORED = -100
 LOOKED_AT = 64
 """So many of the largest rows are tokenised before the first step, to refuse what is too long at once."""
 PREPARING = 2
-"""Processes beside each GPU's trainer that tokenise ahead."""
+"""Processes for each GPU's trainer that tokenise ahead."""
 
 
 @dataclass(frozen=True)

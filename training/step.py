@@ -26,7 +26,7 @@ FEWEST = 16
 NOBODY = -1
 """The place of a sample that only fills up."""
 Attempting = Callable[[Sequence[tuple[TaskRow, int]], str], list[TaskAttempt]]
-"""Makes this rank's attempts at (row, ordinal) with a seed; some may be missing where the job was stopped."""
+"""Makes this rank's attempts at (row, ordinal) with a seed; some may be missing if the job was stopped."""
 
 
 class StepStopped(EnvariumError):
@@ -200,7 +200,7 @@ def _attempt_on_all_ranks(
     own_attempts = attempting([work[place] for place in places], seed)
     halted = len(own_attempts) < len(places) or stopped()
     if any(ranks.every([halted])):
-        raise StepStopped("The job was told to stop.")
+        raise StepStopped("The job was asked to stop.")
     whole = dict(zip(places, (_drop_prefixes(tried.attempt) for tried in own_attempts), strict=True))
     known_attempts = dict(ranks.every([(place, _keep_ending(attempt)) for place, attempt in whole.items()]))
     lengths = [

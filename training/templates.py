@@ -33,7 +33,7 @@ _TRAINING = "_training_chat_template"
 _ALWAYS = re.compile(
     r"\{\{- '<think>\\n' \+ (?P<said>reasoning_content\S*) \+ '\\n</think>\\n\\n' \+ (?P<words>content\S*) }}"
 )
-"""How TRL's forms write a turn's reasoning and words: the block also where there is no reasoning."""
+"""How TRL's forms write a turn's reasoning and words: the block also if there is no reasoning."""
 _WHERE_GIVEN = r"{%- if \g<said> %}{{- '<think>\\n' + \g<said> + '\\n</think>\\n\\n' }}{%- endif %}{{- \g<words> }}"
 _GENERATION = re.compile(r"\{%-?\s*(end)?generation\s*-?%\}")
 """Marks of transformers around what the agent writes, which jinja alone does not know."""
@@ -133,7 +133,7 @@ def _set_response_template(tokenizer: Tokenizer, base: str | None) -> None:
         trl_templates.add_response_schema(tokenizer)
     except ValueError as error:
         raise InputError(
-            "model: nobody knows how replies in its chat template are read; set `response_template` on its tokenizer"
+            "model: it is not known how replies in its chat template are read; set `response_template` on its tokenizer"
         ) from error
     finally:
         tokenizer.chat_template = own_template

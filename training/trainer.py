@@ -38,7 +38,7 @@ CALLED = ("_save_checkpoint",)
 """Of `GRPOTrainer`, used as they are."""
 RESTS_ON = ("_prepare_inputs", "_generate", "_calculate_rewards", "get_train_dataloader", "_get_train_sampler")
 """Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted: so is
-that a rollout function may hand over more rows than there are prompts, where an attempt is a sample a turn."""
+that a rollout function may hand over more rows than there are prompts, if an attempt is a sample a turn."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class StepReport:
     advantages: list[float | None]
     masks: Masks
     divergence: float = 0.0
-    """Mean over kept attempts of the divergence from the reference, where the reward pays for it."""
+    """Mean over kept attempts of the divergence from the reference, if the reward includes it."""
     sums: Sums = field(default_factory=Sums)
 
 
@@ -111,7 +111,7 @@ class AgentTrainer(GRPOTrainer):
     ) -> None:
         self.cfg, self.roll = cfg, roll
         self.before_weights: Callable[[], None] = lambda: None
-        """Called before TRL may copy the weights to an engine: nobody may generate then."""
+        """Called before TRL may copy the weights to an engine: generation is not allowed then."""
         self.told: StepReport | None = None
         super().__init__(args=args, rollout_func=_provide_rollouts, reward_funcs=[earned], **rest)
 

@@ -25,7 +25,7 @@ from training.step import Ranks
 
 Ended = Literal["done", "stopped", "out_of_time"]
 KEYS = 1_000
-"""So many numbers stand in one record."""
+"""Most numbers in one record."""
 
 
 @dataclass

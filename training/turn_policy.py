@@ -26,7 +26,7 @@ class TurnTrace(Trace):
 
     history: list[int] = field(default_factory=list)
     turns: list[tuple[int, Generation]] = field(default_factory=list)
-    """(how many ids of the history stood before it, what was drawn)."""
+    """(how many ids of the history came before it, what was drawn)."""
 
     def add_received(self, ids: Sequence[int]) -> None:
         """Do nothing: the history contains turns as they are rendered, their end included."""

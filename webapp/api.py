@@ -131,7 +131,7 @@ PUBLIC_IDS = {
     "deployment": "dep-3f1c0a9be2d44c7718a6b5f0",
     "question": "3f1c0a9be2d44c7718a6b5f0",
 }
-"""Parameters in the path that are public ids where they are text, each with one to see."""
+"""Path parameters that are public ids if they are text, each with an example."""
 
 
 class Api(NinjaAPI):
@@ -180,9 +180,9 @@ api = Api(
     version="1",
     description=(
         "Environments, tasks and trajectories of this installation, and the jobs that make them.\n\n"
-        "Every write of review takes `If-Match`, and answers 412 where the object is not as it was read. A write over "
+        "Every write of review takes `If-Match`, and answers 412 if the object changed since it was read. A write over "
         "what others may have written needs it (428 without): a queue's settings, opening and closing it, giving an "
-        "item to somebody or taking it over, sending it on, a decision and its undoing, a draft, an edit, a frame. It "
+        "item to a person or taking it over, sending it on, a decision and its undoing, a draft, an edit, a frame. It "
         "may be left out where a write only appends or is bound to the caller's own hold: remarks, heartbeats, skip "
         "and unskip, give back, the next item. A bulk decision names in its body how each task was seen."
     ),

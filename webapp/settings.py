@@ -33,7 +33,7 @@ DEBUG = env.read_boolean("ENVARIUM_DEBUG", False)
 ALLOWED_HOSTS = env.read_words("ENVARIUM_ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.read_words("ENVARIUM_TRUSTED_ORIGINS", [])
 TRUSTED_PROXIES = env.read_networks("ENVARIUM_TRUSTED_PROXIES")
-"""Whose X-Forwarded-For is believed (`webapp/asgi.py`): addresses and networks; nobody's unless named."""
+"""Whose X-Forwarded-For is believed (`webapp/asgi.py`): addresses and networks; none by default."""
 DEFAULT_PASSWORDS = {"envarium", "postgres", "password", "changeme", "valkey", "redis", "secret"}
 DEFAULT_DATABASE_URL = "postgresql://envarium@127.0.0.1:5432/envarium"
 DATABASE_URL = env.read_text("DATABASE_URL", DEFAULT_DATABASE_URL)
@@ -216,13 +216,13 @@ ROLLOUTS_AT_ONCE = env.read_integer("ENVARIUM_ROLLOUTS_AT_ONCE", 8, low=1, high=
 ROLLOUT_SAMPLE = env.read_integer("ENVARIUM_ROLLOUT_SAMPLE", 2, low=0, high=1000)
 """How many attempts of each training step are executed again here; 0 believes every worker."""
 API_REQUESTS_A_MINUTE = env.read_integer("ENVARIUM_API_REQUESTS_A_MINUTE", 1200, low=0, high=1_000_000)
-"""What one token may send before it is told to wait; 0 is no limit."""
+"""Requests that one token may send before it has to wait; 0 is no limit."""
 WORKER_REQUESTS_A_MINUTE = env.read_integer("ENVARIUM_WORKER_REQUESTS_A_MINUTE", 60_000, low=0, high=10_000_000)
 """The same for what training workers say of their work, and once more for the LLM requests of their jobs."""
 SITE_URL = env.read_text("ENVARIUM_URL", "http://127.0.0.1:8000")
-"""Where the worker beside the site reaches its API, and this site's own processes the models that workers serve."""
+"""Address at which the worker beside the site reaches its API, and the site's processes the models of workers."""
 TRAINING = env.read_boolean("ENVARIUM_TRAINING", True)
-"""Off: no worker for training stands beside the site, and nothing is installed for it."""
+"""Off: no worker for training runs beside the site, and nothing is installed for it."""
 TORCH_INDEX = env.read_text("ENVARIUM_TORCH_INDEX", CPU_INDEX)
 """Where torch's CPU build comes from on a machine without an NVIDIA GPU; `none`: from the usual index alone."""
 _MEMORY_MIB = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 20

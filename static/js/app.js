@@ -257,10 +257,10 @@
   document.addEventListener("htmx:responseError", (event) => {
     const answer = event.detail.xhr;
     const refusal = answer.status === 422 && /^text\/plain/.test(answer.getResponseHeader("Content-Type")) ? answer.responseText : "";
-    const words = `The server answered ${answer.status} to a part of this page. Reload to see what is there now.`;
+    const words = `The server answered ${answer.status} to a part of this page. Reload to see its current state.`;
     flash(refusal || words, "bad");
   });
   document.addEventListener("htmx:sendError", () => {
-    flash("The server cannot be reached. What you see may be old; it is tried again.", "bad");
+    flash("The server cannot be reached. The page may be outdated; the request is repeated.", "bad");
   });
 })();

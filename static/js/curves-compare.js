@@ -71,7 +71,7 @@
       problem.hidden = true;
       await draw();
     } catch (error) {
-      problem.textContent = `The curves could not be had (${error.message}). Load the page again.`;
+      problem.textContent = `The curves could not be loaded (${error.message}). Reload the page.`;
       problem.hidden = false;
     }
   }

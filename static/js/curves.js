@@ -49,7 +49,7 @@
 
   function fail(error) {
     if (!problem) return;
-    problem.textContent = `The curves could not be brought up to date (${error.message}). What you see may be old; it is tried again.`;
+    problem.textContent = `The curves could not be brought up to date (${error.message}). The curves may be outdated; the request is repeated.`;
     problem.hidden = false;
   }
 

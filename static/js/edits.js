@@ -152,7 +152,7 @@
   });
   document.addEventListener("submit", (event) => {
     if (!event.target.matches("form[data-decide]") || !dirty()) return;
-    if (window.confirm("What you typed into the draft of your edit is not kept yet. Decide all the same?")) { kept = typed; return; }
+    if (window.confirm("What you typed into the draft of your edit is not kept yet. Decide anyway?")) { kept = typed; return; }
     event.preventDefault();
     event.stopImmediatePropagation();
   }, true);

@@ -166,6 +166,6 @@
   keys.add({ key: "j", does: "Next label", group: "Labels", repeat: true, run: () => step(1) });
   keys.add({ key: "k", does: "Label before", group: "Labels", repeat: true, run: () => step(-1) });
   keys.add({ key: "x", does: "Tick the label, or not", group: "Labels", run: () => { if (document.activeElement.name === "label") document.activeElement.click(); } });
-  keys.add({ key: "Enter", does: "Put what is ticked into one group", group: "Labels" });
+  keys.add({ key: "Enter", does: "Put the ticked labels into one group", group: "Labels" });
   ready();
 })();

@@ -162,7 +162,7 @@
 
   function restore(form, isUnknown) {
     const draft = read(localStorage, keyFor(form));
-    const unknown = "It is not known whether what you sent has arrived: the connection was lost. Look before you send it again.";
+    const unknown = "It is not known whether what you sent has arrived: the connection was lost. Check before you send it again.";
     if (!draft || same(draft.values, valuesOf(form))) {
       if (draft && !isUnknown) drop(form);
       if (isUnknown) note(form, unknown).classList.add("warn");
@@ -170,7 +170,7 @@
     }
     const put = () => {
       const missing = fill(form, draft.values);
-      const made = note(form, isUnknown ? unknown : `What you typed here at ${when(draft.at)} and did not send is back.`, button("Discard", () => discard(form)));
+      const made = note(form, isUnknown ? unknown : `What you typed here at ${when(draft.at)} and did not send has been restored.`, button("Discard", () => discard(form)));
       made.classList.toggle("warn", isUnknown);
       tellMissing(made, missing);
     };

@@ -118,7 +118,7 @@
     Delete: (item) => act(item, "delete"),
     "Ctrl+x": (item) => {
       carry(item);
-      window.envarium.flash(`“${nameOf(item)}” is cut. Go to the label that it is to stand below and press Ctrl+V.`);
+      window.envarium.flash(`“${nameOf(item)}” is cut. Go to its new parent label and press Ctrl+V.`);
     },
     "Ctrl+v": put,
   };

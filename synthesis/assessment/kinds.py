@@ -139,12 +139,12 @@ KINDS: dict[str, FindingKind] = {
     "check_outside_language": FindingKind(
         "warning",
         "Check is outside of its language",
-        "It uses what could tell one run from another; it never passes until that part is written anew.",
+        "It uses something that can differ between runs; it never passes until that part is rewritten.",
     ),
     "check_invalid": FindingKind(
         "warning",
         "Check is not Python",
-        "The check has a syntax error or defines no `check_func`; it never passes until it is written anew.",
+        "The check has a syntax error or defines no `check_func`; it never passes until it is rewritten.",
     ),
     "unknown_state_key": FindingKind(
         "warning",

@@ -56,7 +56,7 @@ def probe_program(sandbox: Sandbox, program: Program, initial: State) -> list[Fi
             break
         _try_tool(probe, tool, guesses)
     _add_summary(probe, "result_aliases_state", probe.aliasing, "hand out live records of the state")
-    _add_summary(probe, "list_for_text_raises", probe.listless, "raise when a list stands where text belongs")
+    _add_summary(probe, "list_for_text_raises", probe.listless, "raise if a list is given instead of a text")
     return probe.findings
 
 

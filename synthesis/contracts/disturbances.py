@@ -22,7 +22,7 @@ class Disturbance(Frozen):
 
     latency: Rate = Field(
         default=0.0,
-        description="Share of calls before which time passes. Nobody waits: the clock of the environment goes ahead.",
+        description="Share of calls before which the clock of the environment is advanced, without a real wait.",
     )
     latency_s: float = Field(
         default=30.0, ge=0, le=MOST_LATENCY_S, description="Seconds by which the clock then goes ahead."

@@ -137,7 +137,7 @@ def require_answer_tool(form: Sequence[AnswerField], names: Iterable[str]) -> No
     """Raise InputError if a task has a form, and its environment a tool of the terminal tool's name."""
     if form and SUBMIT_ANSWER in names:
         raise InputError(
-            f"The environment has a tool named {SUBMIT_ANSWER} of its own, so agents could not tell it from the one "
+            f"The environment has a tool named {SUBMIT_ANSWER} of its own, so agents could confuse it with the one "
             "that submits the answer. Rename or withhold that tool, or take the answer form away from the task."
         )
 

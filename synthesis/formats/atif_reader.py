@@ -42,7 +42,7 @@ MOST_TOOLS = 500
 SPEAKERS = ("system", "user", "agent")
 NOT_RECORDED = "not recorded"
 OTHERS = frozenset(("task_info", "env_class_code", "init_config"))
-"""Fields by which a record is told that is none of this format, and none that wants to be."""
+"""Fields that show that a record is not of this format and does not claim to be."""
 
 
 def has_atif_mark(content: bytes) -> bool:

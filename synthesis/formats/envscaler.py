@@ -45,7 +45,7 @@ from synthesis.json_reader import get_json_type
 
 Own = TypeVar("Own", bound=BaseModel)
 Seen = dict[str, tuple[str, EnvironmentRecord | TaskRecord]]
-"""Where an id stood first, and the record that it had there."""
+"""The first place of an id, and its record at that place."""
 KINDS: dict[str, ToolKind] = {
     "query": "query",
     "read": "query",
@@ -101,7 +101,7 @@ def _read_unique(read: Callable[[Entry], Any], entry: Entry, seen: Seen) -> Any:
         return record
     first, content = seen.setdefault(name, (entry.place, record))
     if record != content:
-        reason = f"the id {task!r} already stands at {clean_text(first)} in this file, with other content"
+        reason = f"the id {task!r} is already at {clean_text(first)} in this file, with other content"
         return Failure(place=clean_text(entry.place), reason=reason)
     return record
 
@@ -185,7 +185,7 @@ def _read_tools(raw: dict[str, Any], source: str, class_name: str, place: str) -
     names = [tool.name for tool in listed]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise FormatError(f"{place}.tools[{index}]", f"the tool {name!r} stands twice")
+            raise FormatError(f"{place}.tools[{index}]", f"the tool {name!r} is listed twice")
     return tuple(_complete_tool(tool, methods.get(tool.name), operations.get(tool.name)) for tool in listed)
 
 
@@ -286,7 +286,7 @@ def _read_verifier(
         raise FormatError(f"{place}.criteria", "a task has criteria or checks (`checklist_with_func`), not both")
     if other is not None:
         if criteria or own_checks or facts:
-            raise FormatError(f"{place}.verifier", "a task with a `verifier` has neither checks nor criteria beside it")
+            raise FormatError(f"{place}.verifier", "a task with a `verifier` has neither checks nor criteria")
         return other
     if criteria:
         return RubricVerifier(criteria=criteria, expected_answer=expected)

@@ -179,7 +179,7 @@ def split_records(value: Any, name: str, prefix: str = "") -> list[Entry]:
     start = f"{prefix}." if prefix else ""
     entries = [Entry(f"{start}{key}", item, key) for key, item in value.items()]
     if isinstance(value, RepeatedKeyObject):
-        reason = f"the key {value.repeated!r} stands twice in the file; only the last one could be read"
+        reason = f"the key {value.repeated!r} occurs twice in the file; only the last one could be read"
         entries.append(Entry(f"{start}{value.repeated}", Unusable(reason)))
     return entries
 

@@ -38,7 +38,7 @@ NAME, LABEL, TOOL_NAME, TEXT = 300, 120, 200, 100_000
 NO_LABEL = re.compile(
     r"(none( applicable)?|null|n/?a|not applicable.*|no( .*)? (labels?|category|categories)\b.*)?\.?", re.IGNORECASE
 )
-"""What the labelling model wrote where it had no label of its own to give."""
+"""What the labelling model wrote if it had no label of its own to give."""
 SCHEMA_FIELDS = ("input_schema", "inputSchema", "parameters")
 
 
@@ -62,7 +62,7 @@ def parse_themes(entries: list[Entry]) -> Iterator[tuple[str, ThemeRecord | Fail
         if isinstance(record, ThemeRecord):
             first = first_places.setdefault(record.key, entry.place)
             if first != entry.place:
-                reason = f"the id {record.key!r} already stands at {clean_text(first)} in this file"
+                reason = f"the id {record.key!r} is already at {clean_text(first)} in this file"
                 record = Failure(place=clean_text(entry.place), reason=reason)
         yield entry.place, record
 

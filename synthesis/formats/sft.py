@@ -119,7 +119,7 @@ def read_conversation(messages: Any, tools: Any, place: str = "") -> Conversatio
     if not isinstance(messages, list) or not isinstance(messages[0] if messages else None, dict):
         raise FormatError(f"{place}messages", "no conversation is stored")
     if messages[0].get("role") not in ("system", "developer"):
-        raise FormatError(f"{place}messages", "what the agent was told first (the system message) is not stored")
+        raise FormatError(f"{place}messages", "the system message that the agent received first is not stored")
     read_messages = [
         Message(role="system", content=read_message_text(messages[0].get("content"), f"{place}messages[0]"))
     ]

@@ -31,7 +31,7 @@ LEAST_CHARACTERS = 8
 FIELDS = ("task", "instruction", "query")
 TALKS = ("messages", "conversations")
 BESIDE = ("input", "output", "response", "answer", "system", "id", "source")
-"""What stands beside a task in a single record, and never makes an object of records out of it."""
+"""Keys that may be next to a task in a single record; they never make it an object of records."""
 PLAIN = (".txt", ".text")
 PERSON = ("user", "human")
 
@@ -91,7 +91,7 @@ def read_source_tasks(entries: list[Entry]) -> Iterator[tuple[str, SourceTask | 
         if isinstance(outcome, SourceTask):
             first = first_places.setdefault(outcome.key, entry.place)
             if first != entry.place:
-                reason = f"the same task already stands at {clean_text(first)} in this file"
+                reason = f"the same task is already at {clean_text(first)} in this file"
                 outcome = Failure(place=clean_text(entry.place), reason=reason)
         yield entry.place, outcome
 

@@ -36,7 +36,7 @@ class RecordedCall:
     executed: bool = True
     """Whether it may have reached the environment: not an answer that was submitted."""
     injected: Injection | None = None
-    """How a disturbance struck it, where the record says so."""
+    """How a disturbance affected it, if the record contains that."""
 
 
 @dataclass

@@ -105,7 +105,7 @@ def _read_golden(
     frame: Frame | None,
 ) -> GoldenVerifier:
     if frame is not None:
-        raise FormatError(place, "a golden state says what may change: a `frame` beside it has no meaning")
+        raise FormatError(place, "a golden state says what may change: an additional `frame` has no meaning")
     if not isinstance(given.get("state"), dict):
         raise FormatError(f"{place}.state", "missing; it is the golden state, as an export spells it")
     return GoldenVerifier(

@@ -34,7 +34,7 @@ from synthesis.prompts import insert_form
 
 TRIES = 3
 LONG = 20_000
-"""Characters of a reply that is read beside the event loop: a long one may take a second, and all other items wait."""
+"""Characters from which a reply is read outside of the event loop: it may take a second, and all other items wait."""
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ from synthesis.llm.wire import encode_body, read_embeddings, read_models, read_r
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 120.0
-"""So long others wait on the word of a server; whoever it was said to waits as asked, if the deadline lets it."""
+"""Longest wait of other callers after a server's request; its recipient waits as asked, if the deadline allows it."""
 EMBEDDED_AT_ONCE = 16
 """Texts in a request: their vectors must fit in a reply, 4,096 numbers as text each."""
 EMBEDDED_CHARS = 32_000
@@ -308,7 +308,7 @@ class Connection:
 
     def _format_silence(self, heard: _Heard, seconds: float) -> str:
         if heard.words:
-            return f"{self._who()} fell silent amid its reply, for {self.endpoint.timeout_s:g} seconds."
+            return f"{self._who()} stopped sending during its reply, for {self.endpoint.timeout_s:g} seconds."
         of_all = seconds < self.endpoint.timeout_s  # the last request has the rest of the deadline
         spelled = f"{self.endpoint.deadline_s if of_all else seconds:g}"
         limit = f"{spelled} second{'s' * (spelled != '1')}"

@@ -150,8 +150,8 @@ class CostMeter:
             return 0.0
         if price is None:
             raise SpendCapReached(
-                f"The spend cap of {self.cap:g} cannot be kept: nobody has said what {model} costs. Set its price on "
-                "the page of its endpoint (0 where it is free), or run without a cap."
+                f"The spend cap of {self.cap:g} cannot be kept: no price is set for {model}. Set its price on "
+                "the page of its endpoint (0 if it is free), or run without a cap."
             )
         size = _measure_body(call)
         while True:

@@ -21,7 +21,7 @@ CONTROL = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 WIDE = {"\uff1a": ":", "\uff0c": ","}
 MOST_KEPT = 500
 LOOKED_AHEAD = 200
-"""Characters behind a quote by which it is told whether it ends its text."""
+"""Characters after a quote that decide whether it ends its text."""
 _SPACE = re.compile(r"[\s\u200b\u2060\ufeff]+")
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN = re.compile(r"[^\s{}\[\],:\"'“”\u2018\u2019„`/#\uff1a\uff0c]+")
@@ -65,7 +65,7 @@ class _Scanner:
     ended: bool = False
     """Whether a value has just ended, so that a comma or a bracket has to follow."""
     inner: bool = False
-    """Whether a quote ends its text only where something follows that can stand behind a text."""
+    """Whether a quote ends its text only if something follows that can come after a text."""
     kept: int = 0
     """Quotes that were taken for words."""
 

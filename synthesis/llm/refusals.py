@@ -12,7 +12,7 @@ from synthesis.json_reader import read_json
 
 NEEDED = frozenset({"model", "messages", "tools", "input"})
 INSTEAD = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-"""Two names of one thing: the other one is taken where the server speaks of it."""
+"""Two names of one thing: the other one is used if the server mentions it."""
 _FIRST = ("reasoning_effort", "seed", "top_p", "stream_options", "stream", "stop", "response_format", "temperature")
 """Of several that are named, the one that is missed least goes first."""
 _STATUS = frozenset({400, 422})

@@ -33,14 +33,14 @@ from synthesis.llm.reply_words import (
 REASON = 600
 ERRORS = 3
 THOUGHT = "reasoning"
-"""The field in which a model may think that is held to JSON. Where a shape has none of this name it is left out."""
+"""The field in which a model that is held to JSON may think. It is left out if a shape has no field of this name."""
 MOST_BROKEN = 10
 """So many objects that do not hold are read past."""
 MOST_IN_VAIN = 200_000
 """So many characters of them are read, all together, before the rest is given up: it may be read again after each."""
 DATA = frozenset({"", "json", "jsonc", "json5", "jsonl", "text", "txt", "yaml"})
 PROGRAMS = frozenset({"python", "py", "javascript", "js"})
-"""Languages whose blocks are data where they begin as such."""
+"""Languages whose blocks are data if they begin as data."""
 _OBJECT = re.compile(r"\{\s*(?:[\"'“”\u2018„`}]|[A-Za-z_$][\w$]*\s*[:\uff1a]|//|/\*)|\[\s*[\"'{\[]")
 _AFTER_BROKEN = re.compile(r"\n[ \t]*\n(?=[^\n{]{0,200}\n?\{)|\n[ \t]*(?:```|~~~)")
 """Where the next object may begin that is not part of a broken one: behind an empty line, or behind a fence."""

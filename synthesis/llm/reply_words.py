@@ -13,7 +13,7 @@ MOST = 1_000_000
 MOST_ANSWERS = 1_000
 """A reply with more objects, or blocks of code, is refused."""
 MOST_DRAFTS = 20
-"""So many other answers may stand before the one that is meant."""
+"""Most other answers before the one that is meant."""
 BETWEEN = 1_000
 """Characters behind a draft, and before what takes its place, that may say so."""
 BEFORE = 100

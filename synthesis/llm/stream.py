@@ -66,7 +66,7 @@ async def collect_completion(response: httpx.Response, limit: int, heard: Callab
             so_far.finish = REASON
             break
     if not ended and not so_far.finish:
-        raise LLMError("unreachable", "The endpoint hung up amid its reply.")
+        raise LLMError("unreachable", "The endpoint closed the connection during its reply.")
     return json.dumps(_build_completion(so_far))
 
 
@@ -94,7 +94,7 @@ def _add_event(so_far: _Growing, said: str) -> None:
     if event.get("error"):
         inner = event["error"]
         words = inner.get("message") if isinstance(inner, dict) else inner
-        raise LLMError("failed", f"The endpoint failed amid its reply: {str(words)[:300]}")
+        raise LLMError("failed", f"The endpoint failed during its reply: {str(words)[:300]}")
     so_far.usage = event.get("usage") or so_far.usage
     model = event.get("model")
     so_far.model = model if isinstance(model, str) else so_far.model

@@ -19,7 +19,7 @@ from synthesis.llm.chat import Embeddings, Reply
 
 MAX_CALLS = 128
 MAX_COORDINATE = 1e15
-"""So that a vector's length can be told in 32 bits."""
+"""So that a vector's length fits into 32 bits."""
 _THINK = re.compile(r"\s*<(think|thinking|thought)>(.*?)(?:</\1>|\Z)\s*", re.DOTALL)
 _UNOPENED = re.compile(r"\A(.*?)</(?:think|thinking)>\s*", re.DOTALL)
 UNREADABLE = "unreadable_call"

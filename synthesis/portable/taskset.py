@@ -124,7 +124,7 @@ class EnvariumHarnessConfig(vf.HarnessConfig):
     deadline_s: float = 3_600.0
     """What tools and silence may take of one attempt."""
     user: AskedConfig = AskedConfig()
-    """Plays the user, where a task is a conversation."""
+    """Plays the user, if a task is a conversation."""
     judge: AskedConfig = AskedConfig()
     """Decides the facts of a task that is judged by a rubric; without one such a task is refused."""
 

@@ -81,7 +81,7 @@ class Log:
     """Whether the user ended the conversation, and the agent was asked for the answer since."""
     ended_by: str = ""
     cut: str = ""
-    """Why the last turn was broken off; empty where it is whole."""
+    """Why the last turn was broken off; empty if it is complete."""
     note: str = ""
     prompts: dict[str, str] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
@@ -90,7 +90,7 @@ class Log:
     user_s: float = 0.0
     held: int = 0
     started: bool = False
-    """Whether who follows has been told of the start and of all steps before it."""
+    """Whether the follower has been notified of the start and of all steps before it."""
 
     def __post_init__(self) -> None:
         self.last_turn = self.plan.setting.turn_limit

@@ -27,7 +27,7 @@ class Deadline:
         self.queued: float | None = None
         """Since when a call waits for a thread."""
         self._waits: list[tuple[float, float]] = []
-        """Spans of waiting that have ended; the episode begins beside the first turn, so some overlap."""
+        """Spans of waiting that have ended; the episode begins in parallel with the first turn, so some overlap."""
         self._generating: float | None = None
         self._heard: Callable[[], float] | None = None
         self._limit = asyncio.timeout(None)

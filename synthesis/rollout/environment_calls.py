@@ -26,7 +26,7 @@ from synthesis.verifiers.rubric import RubricCase, list_judge_prompts, score_rub
 from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
 
 SPELLED_CHARS = 300
-"""So much of a call is told in the note of an attempt that its program ended."""
+"""Characters of a call in the note of an attempt that its program ended."""
 MAX_RESULT = 256 * 1024
 """A longer result is kept cut; executing the call again gives all of it."""
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from synthesis.llm.chat import get_last_heard
 from synthesis.prompts import get_prompt, map_prompt_hashes
 
 STOP = "###STOP###"
-"""Ends the talk where it stands alone on a line; inside other text it is text."""
+"""Ends the conversation if it is alone on a line; inside other text it is text."""
 TRIES = 3
 LONGEST = 8_000
 MOST_ROUNDS = 6

@@ -32,7 +32,7 @@ FEWEST_QUOTED = 3
 """Characters of a quote, unless its line is shorter."""
 EVIDENCE_CHARS = 60_000
 TOOL_CHARS = 4_000
-"""So much is told of the arguments of a user's call, and of what it returned."""
+"""Characters that are shown of the arguments of a user's call, and of its result."""
 Talk = Sequence[tuple[str, str]]
 """Who spoke (`user`, `assistant`, or a `tool` to the user) and the words, line by line."""
 TOOL = "tool"
@@ -45,7 +45,7 @@ _COURTESY_WORDS = (
     "then this very wanted welcome with would you your i"
 )
 _COURTESY = frozenset(_COURTESY_WORDS.split())
-"""Words that state nothing and agree to nothing by themselves, so that they may stand around what is said."""
+"""Words that state nothing and agree to nothing by themselves, so that they may surround what is said."""
 
 
 class FoundMistake(BaseModel):

@@ -39,7 +39,7 @@ class Link:
         """How long the child took to read a large request: that counts against its answer."""
         self.lost: EpisodeLost | None = None
         self.told: Callable[[], None] | None = None
-        """Called when the child is let go of: whoever waits for its socket would hear nothing any more."""
+        """Called when the child is released: a caller that waits for its socket would receive nothing more."""
 
     def send(self, payload: bytes) -> None:
         """Send one request. Raise EpisodeLost."""

@@ -14,7 +14,7 @@ from typing import Any
 from synthesis.assessment.truncated_names import list_attribute_names
 
 MOST = 20
-"""So many faults are told."""
+"""Most faults that are reported."""
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+")
 Record = Mapping[str, Any]
 

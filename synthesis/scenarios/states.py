@@ -25,7 +25,7 @@ from synthesis.scenarios.references import find_reference_faults
 from synthesis.stages import Kit
 
 TOLD = 5
-"""So many faults are told at once."""
+"""Most faults that are reported at once."""
 TOLD_CHARS = 1_500
 
 

@@ -19,7 +19,7 @@ from synthesis.scripted.programs.tester import StateValues, draw_value, spoil_ar
 REFERENCES = 3
 """Calls of references that a tool is tried on, at most."""
 ELSEWHERE = 2
-"""States of which one is given the same call, one made up from what stands there, and a wrong one."""
+"""States that are given the same call, a call made from their content, and a wrong one."""
 
 
 @dataclass(frozen=True)

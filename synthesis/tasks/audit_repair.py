@@ -28,7 +28,7 @@ from synthesis.verifiers.audit_report import AuditState, TaskAudit, decide_audit
 from synthesis.verifiers.call_sequences import AT_ONCE
 
 CLOSED_BY_FRAMES = ("unguarded_change", "reachable_wrong_end")
-"""Faults of a task that its frame would close: changes that nobody asked for earn the full reward."""
+"""Faults of a task that its frame would close: changes that were not requested earn the full reward."""
 
 
 @dataclass(frozen=True)

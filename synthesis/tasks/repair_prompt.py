@@ -18,7 +18,7 @@ from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
 from synthesis.verifiers.frame_words import format_allowed_values
 
 TOLD = 20
-"""So many faults are told to the author, and kept with a rejection."""
+"""Most faults that are reported to the author, and kept with a rejection."""
 VALUES_TOLD = 4
 FAULT_CHARS = 1_600
 """A fault names what was changed and what it was before, each in `SIDE_CHARS` at most."""

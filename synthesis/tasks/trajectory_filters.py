@@ -68,7 +68,7 @@ class AttemptFacts(Frozen):
     cut: int = 0
     judged_impossible: bool = False
     outside: tuple[str, ...] = ()
-    """Where it changed what the task's frame does not allow; then it earned 0."""
+    """Places where it changed what the task's frame does not allow; then it earned 0."""
     failed: tuple[str, ...] = ()
     """The checks that do not hold."""
 

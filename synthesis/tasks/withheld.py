@@ -106,7 +106,7 @@ def _execute_reference(sandbox: Sandbox, subject: Subject) -> _Solved | Unsuitab
     if subject.reference is None:
         return Unsuitable("", "no reference is known, so nothing says which tools are needed")
     if not subject.checks:
-        return Unsuitable("", "its verifier is a rubric: it has no checks that tell what is missing")
+        return Unsuitable("", "its verifier is a rubric: it has no checks that show what is missing")
     solution = subject.reference
     start_run = run_calls(sandbox, subject, ())
     if start_run.state is None:
@@ -116,7 +116,7 @@ def _execute_reference(sandbox: Sandbox, subject: Subject) -> _Solved | Unsuitab
     if run.state is None:
         return Unsuitable("", f"its reference cannot be carried out: {run.lost}")
     if not run.changing:
-        return Unsuitable("", "its reference changes nothing: whether another tool tells the same is not known")
+        return Unsuitable("", "its reference changes nothing: whether another tool returns the same is not known")
     before, after = _evaluate_ends(sandbox, subject, start, [start, run.state], solution.answer)
     if not all(verdict.passed for verdict in after):
         return Unsuitable("", "its reference does not pass every check")

@@ -19,7 +19,7 @@ from synthesis.verifiers.call_sequences import AT_ONCE, Subject
 NOTHING_TO_WITHHOLD = "nothing_to_withhold"
 """Why there is no attempt: nothing that the task needs can be taken away so that it is clear what is right."""
 TOLD = 3
-"""So many reasons are told."""
+"""Most reasons that are reported."""
 
 
 def find_first_variant(sandbox: Sandbox, subject: Subject) -> WithheldVariant | list[Unsuitable]:

@@ -42,9 +42,9 @@ class Disagreement:
     """Disagreement of the labels of one item."""
 
     distance: float | None
-    """Mean distance of each two labels; None where there are fewer than two."""
+    """Mean distance of each pair of labels; None if there are fewer than two."""
     odd: Hashable | None = None
-    """The annotator who stands alone against all others, where three or more labelled and the others say the same."""
+    """The annotator who differs from all others, if three or more labelled and the others say the same."""
 
 
 def measure_disagreement(labels: Mapping[Hashable, Path], levels: int = LEVELS) -> Disagreement:

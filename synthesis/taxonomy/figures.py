@@ -18,7 +18,7 @@ class Figure:
     low: float | None = None
     high: float | None = None
     reason: str = ""
-    """Why there is no value; empty where there is one."""
+    """Why there is no value; empty if there is one."""
     items: int = 0
     """How many items it rests on."""
     pairs: int = 0

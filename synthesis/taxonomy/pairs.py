@@ -135,7 +135,7 @@ class Confusion:
     agreeing: int
     partings: tuple[Parting, ...]
     together: tuple[tuple[Path, int], ...]
-    """By value, how many pairs agree on it; most first, values that nobody agreed on at the end."""
+    """By value, how many pairs agree on it; most first, values without agreement at the end."""
 
 
 def count_confusion(ratings: Ratings) -> Confusion:

@@ -15,9 +15,9 @@ from synthesis.taxonomy.ratings import Floats
 RESAMPLES = 1_000
 SEED = 20_261
 COVERED = (2.5, 97.5)
-"""The percentiles between which the figure stands: 95 % of the draws."""
+"""The percentiles between which the figure is: 95 % of the draws."""
 _CELLS = 4_000_000
-"""Weights held at once (32 MB): draws come in portions where there are many items."""
+"""Weights held at once (32 MB): draws come in portions if there are many items."""
 
 
 def draw_resamples(items: int, resamples: int, seed: int) -> Iterator[Floats]:

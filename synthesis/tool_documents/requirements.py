@@ -153,7 +153,7 @@ def _require_parts(chapters: list[_Chapter], sections: list[MarkdownSection]) ->
         raise FormatError("line 1", f"no heading speaks of {wanted_parts}; {headings_text}")
     for chapter in chapters:
         if chapter.part != "other" and not any(section.blocks for section in chapter.sections):
-            raise FormatError(chapter.head.place, f"nothing stands below {chapter.head.title[:80]!r}")
+            raise FormatError(chapter.head.place, f"there is no text below {chapter.head.title[:80]!r}")
 
 
 def _read_workflows(chapter: _Chapter) -> list[tuple[str, Workflow]]:

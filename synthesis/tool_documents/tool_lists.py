@@ -13,7 +13,7 @@ from synthesis.json_reader import get_json_type
 LISTS = ("tools", "functions", "function_declarations", "functionDeclarations")
 """How objects name the list of tools that they hold."""
 TASKS = ("tasks", "queries", "questions")
-"""How objects name the tasks that somebody wrote for their tools."""
+"""How objects name the tasks that a person wrote for their tools."""
 TASK_TEXTS = ("instruction", "query", "question", "task", "text")
 """How a task that is an object names its text."""
 MOST_TASKS = 1_000

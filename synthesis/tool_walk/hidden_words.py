@@ -20,7 +20,7 @@ from synthesis.tool_walk.chain_words import describe_calls
 
 ORDER = "tells_order"
 MOST_ORDERED = 1
-"""So many words of order may stand in an instruction: one may belong to what is wanted."""
+"""Most words of order in an instruction: one may belong to what is wanted."""
 _ORDERED = re.compile(
     r"\b(?:first(?:ly)?|second(?:ly)?|then|next|after(?:wards| that)|finally|lastly|step \d+)\b(?=,| )"
     r"|^\s*(?:\d+[.)]|[-*])\s",

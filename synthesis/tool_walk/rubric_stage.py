@@ -33,7 +33,7 @@ from synthesis.verifiers.rubric_audit import RubricSubject, judge_rubric_referen
 GAPS, CONTRADICTS = "rubric_gaps", "rubric_contradicts"
 CHANGES_CHARS = 30_000
 MOST_TOLD = 10
-"""So many criteria that do not hold are told of at once."""
+"""Most criteria that do not hold that are reported at once."""
 
 
 class RubricReply(AuthorReply):

@@ -19,7 +19,7 @@ from synthesis.verifiers.check_reads import Place, find_check_reads
 End = tuple[State, str | None]
 """An end state, encoded, and the answer given with it."""
 Bound = Callable[[Verdict], str]
-"""Told of each verdict, of a check that is stopped once; gives the reason to evaluate no more, or nothing."""
+"""Called with each verdict, once for a check that is stopped; returns the reason to evaluate no more, or nothing."""
 MOST_STOPPED = 2
 """A check that lost its process so often is not evaluated on the end states that are left."""
 TEXT_CHARS = 64_000_000

@@ -25,11 +25,11 @@ MOST_TOLD = 20
 """So many changes outside a frame are named."""
 PATH_CHARS = 300
 VALUE_CHARS = 8_000
-"""What stands in a place is kept with the frame up to this length, of all places together up to `FRAME_CHARS`."""
+"""The content of a place is kept with the frame up to this length, of all places together up to `FRAME_CHARS`."""
 FRAME_CHARS = 400_000
 TOO_LONG = "What the reference left here is too long to be kept with the frame."
 Key = frozenset[tuple[str, ...]]
-"""What a run did, told so that two runs which did the same are equal."""
+"""What a run did, described so that two runs which did the same are equal."""
 
 
 def build_frame(start: State, end: State) -> Frame:

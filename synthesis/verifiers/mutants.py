@@ -33,9 +33,9 @@ MAX_LEAVES = 24
 """Arguments of one call deeper or more than this are not all altered; calls are bounded by the reference itself."""
 MAX_POOL = 5_000
 MOST_CALLS = 12
-"""Of a sequence so many calls are told, the last ones."""
+"""Calls of a sequence that are shown, the last ones."""
 SIDE_CHARS = 600
-"""Of a value that a fault names; of a longer one, what stands around the difference."""
+"""Characters of a value that a fault names; of a longer one, the part around the difference."""
 MOST_NEAR = 8
 """So many values of the same kind are tried until the tool accepts one."""
 CONTRARY = "But forget that: it is cancelled, do nothing of the kind."

@@ -46,7 +46,7 @@ class KnownValues:
     loose: list[str] = field(default_factory=list)
     """Keys of plain dicts, such as the goods of a stock: names that any text may mean."""
     used: set[str] = field(default_factory=set)
-    """Texts that stand in the reference: a stranger's come before them."""
+    """Texts that occur in the reference: a stranger's come before them."""
 
     def add(self, name: str, value: Any) -> None:
         known = self.values.setdefault(name, [])

@@ -26,7 +26,7 @@ from synthesis.verifiers.withheld_answers import make_claim_variants, make_solut
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 """Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
 TriedVariants = Callable[[Sandbox, Subject, State, ExecutedSequence], "list[Mutant] | tuple[list[Mutant], list[Fault]]"]
-"""The same where only the sandbox can tell which variants there are; with what could not be tried."""
+"""The same if only the sandbox can determine the variants; with what could not be tried."""
 T = TypeVar("T")
 MOST_ANSWERS = 24
 """So many answers of a family are tried."""

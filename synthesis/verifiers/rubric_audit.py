@@ -41,7 +41,7 @@ LOOK_SECONDS = 0.5
 MOST_MUTANTS = 12
 """A judge costs a request a mutant; of more, so many are tried, evenly spread."""
 MOST_UNASKED = 3
-"""So many changes that nobody asked for are tried beside them."""
+"""Changes that were not requested that are tried with them."""
 RUBRIC_AUDIT_VERSION = 2
 """Rises if the audit of rubrics alone changes; `AUDIT_VERSION` counts for all kinds."""
 

@@ -18,7 +18,7 @@ from synthesis.runtime import is_same_encoded, to_canonical_json
 
 Keys = tuple[str, ...]
 ABSENT: Any = {"$absent": True}
-"""Stands for the value of a field that a record does not have."""
+"""Represents the value of a field that a record does not have."""
 _MISSING: Any = object()
 _PAIRED = ("$dict", "$ordereddict", "$counter")
 _LISTED = ("$set", "$frozenset")

@@ -186,11 +186,11 @@ def test_the_page_shows_scores_rates_and_calls(page: Client) -> None:
 
 def test_a_tool_that_never_went_through_is_said(page: Client) -> None:
     row = saved(40)
-    assert "not seen at work" not in body(page, tab(row))
+    assert "not seen working" not in body(page, tab(row))
     rates = [rate | {"positive_done": 0 if rate["tool"] == "get_row" else None} for rate in row.rates]
     Assessment.objects.filter(pk=row.pk).update(rates=rates)
     html = body(page, tab(row))
-    assert "Of 1 tool every positive call was turned down: a sound refusal, but it was not seen at work." in html
+    assert "Of 1 tool every positive call was turned down: a sound refusal, but it was not seen working." in html
     assert html.count("Every positive call was turned down") == 1
 
 

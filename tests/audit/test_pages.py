@@ -84,7 +84,7 @@ def test_a_green_verdict_comes_first() -> None:
 def test_a_red_audit_shows_what_was_altered_and_who_noticed() -> None:
     task = audited(make_task(WEAK, OTHERS, ANSWER, check("True")))
     text = shown(browser(), task, "scenarios:audit")
-    assert "The verifier does not hold. A mutant earns the full reward; a change that nobody asked for" in text
+    assert "The verifier does not hold. A mutant earns the full reward; an unrequested change" in text
     assert "became:</span> 4 </span>" in text
     assert "nobody" in text
     assert "A check never fails" in text
@@ -148,7 +148,7 @@ def test_a_stale_audit_says_so() -> None:
     TaskRevision.objects.filter(pk=changed.current_id).update(superseded="Its checks read words.")
     Task.objects.filter(pk=changed.pk).update(superseded=True)
     older = shown(client, changed, revision="1")
-    assert "Restore this one as a draft: what saving it would do tells its audit too." in older
+    assert "Restore this one as a draft: the effects of saving it include its audit." in older
 
 
 def test_the_list_is_filtered_by_state_and_kind_of_fault() -> None:
@@ -187,7 +187,7 @@ def test_starting_needs_the_right_and_is_done_once() -> None:
     job = Job.objects.get()
     assert (job.kind, job.queue, job.payload) == ("audit", "llm", {"tasks": [task.pk]})
     text = shown(client, task)
-    assert "The audit is on its way" in text
+    assert "The audit is in progress" in text
     assert 'hx-trigger="every 2s"' in text
     Job.objects.update(state=JobState.SUCCEEDED)
     assert 'hx-trigger="every 2s"' not in shown(client, task)

@@ -39,7 +39,7 @@ def test_agreement_is_measured_and_read_by_keyboard(live_site: str, chromium: Br
     page.wait_for_selector("text=Krippendorff's alpha before discussion")
     assert "0.56 before discussion" in str(page.get_by_role("img").first.get_attribute("aria-label"))
     assert page.get_by_text("5 of 24 pairs part").is_visible()
-    page.get_by_text("What the measures say").press("Enter")
+    page.get_by_text("Meaning of the measures").press("Enter")
     page.get_by_text("By node: 9").press("Enter")
     assert faults(page, "agreement") == []
     page.get_by_role("link", name="After discussion").press("Enter")
@@ -64,7 +64,7 @@ def test_large_sessions_and_those_that_say_nothing_stay_whole(live_site: str, ch
     for session in (large, flat):
         run_job(seed.services.start_measuring(None, session).pk)
     shown = {
-        large: "more nodes, on which labels part less often",
+        large: "more nodes, on which labels differ less often",
         flat: "no variation",
         blind: "Nothing to measure yet",
     }

@@ -59,7 +59,7 @@ def test_a_dataset_by_behaviour_apart_from_another(
     approved.update(review_state=ReviewState.APPROVED)
     TaskRevision.objects.filter(task__in=approved).update(review_state=ReviewState.APPROVED)
     page.goto(reverse("datasets:new"))
-    page.wait_for_selector("text=Approved tasks alone.")
+    page.wait_for_selector("text=Approved tasks only.")
     while (closed := page.locator("#chosen details:not([open]) > summary")).count():
         closed.first.press("Enter")
     page.fill("[name=environment_count]", "5")

@@ -271,4 +271,4 @@ def test_calls_of_a_user_with_tools_are_told_from_the_agents(live_site: str, chr
     page.wait_for_function("() => document.querySelectorAll('#steps li:not([hidden])').length === 2")
     page.keyboard.press("k")
     page.wait_for_url("**step=4*")
-    assert "Said beside the call, which nobody heard" in page.locator("#panels").inner_text()
+    assert "Said with the call, not delivered" in page.locator("#panels").inner_text()

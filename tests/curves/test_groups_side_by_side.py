@@ -127,7 +127,7 @@ def test_a_group_whose_file_is_gone_says_so(client: Client, step: tuple[Training
     job, file = step
     RolloutFile.objects.filter(pk=file.pk).update(stored="")
     page = markup(client.get(reverse("runs:group", args=[job.public_id, 3]) + "?row=r1"))
-    assert "were deleted when their time was over" in page
+    assert "were deleted when their retention period ended" in page
 
 
 def test_groups_of_a_step_stand_by_the_deviation_that_is_shown(step: tuple[TrainingJob, RolloutFile]) -> None:

@@ -78,7 +78,7 @@ def test_three_clicks_from_the_list_to_a_dataset(client: Client) -> None:
     assert NEW in first.content.decode()
     form = client.get(NEW)
     assert "48 tasks match" in text(form)
-    assert "Ready to freeze as it stands." in text(form)
+    assert "Ready to freeze." in text(form)
     sent = client.post(NEW, fields(form))
     row = carry_out(Dataset.objects.get())
     assert sent.headers["Location"] == page_of(row)
@@ -133,7 +133,7 @@ def test_the_panel_follows_the_filter(client: Client) -> None:
     assert "1 task matches" in text(client.get(look, said | {"pass_low": "0.2", "pass_high": "0.8"}))
     assert "2 tasks match" in text(client.get(look, said | {"environments": str(tasks[2].environment_id)}))
     assert "Nothing matches. Widen the filter." in text(client.get(look, said | {"source": "nowhere"}))
-    assert "has to be changed first" in text(client.get(look, said | {"pass_low": "7"}))
+    assert "The form has errors" in text(client.get(look, said | {"pass_low": "7"}))
 
 
 def test_trajectories_are_looked_at_as_they_will_be_filtered(client: Client) -> None:

@@ -70,7 +70,7 @@ def test_attempts_that_come_out_otherwise_are_left_out_and_quarantined() -> None
     client = Client()
     client.force_login(person("viewer", "vera"))
     page = text(client.get(reverse("datasets:dataset", args=[row.public_id])))
-    assert "2 came out otherwise, 1 could not be executed: left out" in page
+    assert "2 had a different result, 1 could not be executed: left out" in page
     assert "it ends in another state than the stored one" in page
 
 

@@ -160,7 +160,10 @@ def test_people_read_a_choice_in_words() -> None:
     assert said["Reasoning"] == "stripped"
     assert said["A row is"] == "one turn, the turns before it masked"
     assert said["Actions"] == "3 to 9"
-    assert dict(describe_selection(parse_selection({"category": 10**9})))["Category"] == f"label {10**9}, which is gone"
+    assert (
+        dict(describe_selection(parse_selection({"category": 10**9})))["Category"]
+        == f"label {10**9}, which no longer exists"
+    )
     assert build_selection_title(DatasetSelection()) == "Tasks: all"
     assert (
         build_selection_title(parse_selection({"source": "starter", "audit": "green"}))

@@ -202,7 +202,7 @@ def test_a_home_of_the_last_version_marks_what_read_words_and_proposes_a_form(
     assert [row.pk for row in listed.context["page"].rows] == [task.pk]
     assert "superseded" in text(listed)
     page = text(browser.get(f"/tasks/{task.pk}/"))
-    assert "This revision cannot be attempted any more" in page
+    assert "This revision can no longer be attempted" in page
     assert "number It says how many are left a number packet 11" in page
     told = browser.get(f"/api/v1/tasks/{task.pk}").json()
     assert (told["superseded"], told["current"]["superseded"]) == (True, revision.superseded)

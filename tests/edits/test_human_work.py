@@ -131,7 +131,7 @@ def test_the_page_of_an_import_adds_up_and_leads_to_what_stands_beside(
     result = json.loads(json.dumps(bring(sandbox)))
     job = Job.objects.create(kind="import_envscaler", title="Import a.json", state=JobState.SUCCEEDED, result=result)
     page = browser.get(f"/jobs/{job.pk}/").content.decode()
-    assert "2 stored beside what people made" in page
+    assert "2 stored beside human work: decide" in page
     assert "new tasks" not in page
     listed = browser.get(f"/edits/beside/?job={job.pk}").content.decode()
     assert listed.count("Make it current") == 2

@@ -79,7 +79,7 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     assert "none is flaky" in flaky
     answer = browser.post(f"/edits/{edit.pk}/keep/", form | {"act": "forecast", "serial": 3})
     assert answer["Location"] == f"/edits/{edit.pk}/forecast/"
-    assert "Being worked out" in browser.get(answer["Location"]).content.decode()
+    assert "Being computed" in browser.get(answer["Location"]).content.decode()
     assert carried_out("forecast_edit").state == "succeeded"
     worked = browser.get(answer["Location"]).content.decode()
     assert "1 up, 1 down" in worked
@@ -287,7 +287,7 @@ def test_only_its_author_changes_a_draft_and_others_may_copy_it(browser: Client,
     other = Client()
     other.force_login(seed.people("adjudicator")[0])
     page = other.get(f"/edits/{edit.pk}/").content.decode()
-    assert "Take a copy of your own" in page
+    assert "Make your own copy" in page
     assert "readonly" in page
     refused = other.post(f"/edits/{edit.pk}/keep/", {"tool_source": "x", "serial": 0, "act": "keep"})
     assert refused.status_code == 409
@@ -305,7 +305,7 @@ def test_the_desk_of_a_failing_tool_groups_its_cases_and_says_how_often_its_chec
     page = browser.get(f"/review/items/{item.pk}/").content.decode()
     assert "Does what it should refuse" in page
     assert 'id="line-14"' in page
-    assert "how often it is right is not known" in page
+    assert "its accuracy is not known" in page
     create_decision(person, "tool", made.tool.pk, DecisionChoice("tool_bug"), build_entity_tag("tool", made.tool))
     assert "in 1 of 1 tool" in browser.get(f"/review/items/{item.pk}/").content.decode()
 

@@ -183,11 +183,11 @@ def test_a_role_whose_model_is_not_listed_any_more_keeps_it(admin: Client, serve
     row = register(server.url)
     services.set_roles(None, {"judge": f"{row.pk}/b"})
     services.save_models(None, row.pk, ["scripted-1"])
-    assert "local: b (not listed any more)" in flat(admin.get("/endpoints/"))
+    assert "local: b (no longer listed)" in flat(admin.get("/endpoints/"))
     admin.post("/endpoints/roles/", {"judge": f"{row.pk}/b", "agent": f"{row.pk}/scripted-1"})
     assert dict(RoleModel.objects.values_list("role", "model")) == {"judge": "b", "agent": "scripted-1"}
     services.save_models(None, row.pk, [])
-    assert "local: b (not listed any more)" in flat(admin.get("/endpoints/"))
+    assert "local: b (no longer listed)" in flat(admin.get("/endpoints/"))
 
 
 def test_more_models_than_are_kept_is_said(admin: Client) -> None:

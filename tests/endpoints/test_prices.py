@@ -74,7 +74,7 @@ def test_a_price_outlives_the_list_and_the_form(admin: Client, row: Endpoint) ->
     services.save_price(None, row.pk, "a", DEAR)
     services.save_models(None, row.pk, ["b", pages_seed.EVIL[:40]])
     page = flat(admin.get(f"/endpoints/{row.pk}/"))
-    assert "not listed any more" in page
+    assert "no longer listed" in page
     assert "<script>window.hit" not in page
     fields = {
         "name": "local",

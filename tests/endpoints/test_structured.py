@@ -61,9 +61,9 @@ CUT_OFF = llm.message('{"colour"   ', finish="length")
         (NO_SCHEMA, NO_OBJECT, "none", "extra fields are not permitted"),
         (llm.raw(500, "oops"), llm.raw(500, "oops"), "none", "failed (500): oops"),
         (llm.say("[1]"), llm.say("[1]"), "none", "in words alone"),
-        (llm.refuse(429, "slowly"), GREEN, None, "could not be told"),
-        (llm.html(), GREEN, None, "could not be told"),
-        (llm.DROP, GREEN, None, "could not be told"),
+        (llm.refuse(429, "slowly"), GREEN, None, "could not be determined"),
+        (llm.html(), GREEN, None, "could not be determined"),
+        (llm.DROP, GREEN, None, "could not be determined"),
     ],
 )
 def test_a_trial_finds_the_strictest_form_that_is_kept_to(
@@ -86,9 +86,7 @@ def test_a_server_that_refuses_tools_is_told_apart_from_one_that_refuses_everyth
     assert "ReAct" in trial.message
 
 
-@pytest.mark.parametrize(
-    ("scripted", "advice"), [(llm.DROP, "Is the server running"), (llm.html(), "A page to sign in")]
-)
+@pytest.mark.parametrize(("scripted", "advice"), [(llm.DROP, "Is the server running"), (llm.html(), "A sign-in page")])
 def test_a_trial_that_fails_says_what_to_look_at(scripted: llm.Scripted, advice: str) -> None:
     with llm.llm_server([scripted]) as running:
         trial = try_endpoint(register(running.url), "scripted-1")

@@ -315,7 +315,7 @@ def test_an_id_that_stands_twice_with_other_content_is_reported() -> None:
     told = load(records)
     assert told["environments"]["created"] == 1
     assert [failure["reason"] for failure in told["environments"]["failed"]] == [
-        "the id 'e' already stands at [0] in this file, with other content"
+        "the id 'e' is already at [0] in this file, with other content"
     ]
 
 

@@ -132,7 +132,7 @@ def test_groupings_hold_every_label_once_and_part_visibly() -> None:
     settled = client.get(reverse("labelling:item", args=[item.pk]))
     assert [label["name"] for label in settled.context["left_labels"]] == ["Lending"]
     assert "Settled by" in settled.content.decode()
-    assert "2 groups; 1 label stands alone" in settled.content.decode()
+    assert "2 groups; 1 label ungrouped" in settled.content.decode()
     found = compute_outcome(session)
     assert {(one.into, one.sources, one.name) for one in found.mergers} == {
         (pks["Clubs"], (pks["Ticketing"],), "Sharing"),
@@ -178,7 +178,7 @@ def test_a_session_that_cannot_be_answered_is_refused_before_it_opens() -> None:
     for more, words in (
         ({"members": ("the-annotator",)}, "3 people are to answer"),
         ({"members": ("the-viewer",), "overlap": 1}, "may not annotate"),
-        ({"members": ("nobody",), "overlap": 1}, "Nobody here"),
+        ({"members": ("nobody",), "overlap": 1}, "There is no user"),
         ({"known": (one.pk,)}, "known already"),
         ({"known": (999_999,)}, "no environment 999999"),
         ({"overlap": 10}, "1 to 9 people"),

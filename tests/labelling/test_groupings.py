@@ -52,7 +52,7 @@ def test_labels_left_alone_stay_as_they_are_with_their_name() -> None:
     filled = {f"group-{pk}": name for pk, name in page.context["names"]}
     assert client.post(reverse("labelling:submit", args=[held.pk]), filled | {"confidence": "2"}).status_code == 302
     label = Label.objects.get()
-    assert describe_groups(label.groups) == "1 group; 3 labels stand alone"
+    assert describe_groups(label.groups) == "1 group; 3 labels ungrouped"
     assert {one["name"]: len(one["labels"]) for one in label.groups} == {
         "Clubs": 1, "Lending": 1, "Money": 2, "Desks": 1,
     }  # fmt: skip
@@ -73,7 +73,7 @@ def test_a_group_of_one_renames_its_label_only_if_a_person_says_so() -> None:
     assert "“Ticketing” is renamed to “Desks”." in page
     client.post(reverse("labelling:submit", args=[held.pk]), filled | {"renamed": nodes["Ticketing"]})
     label = Label.objects.get()
-    assert describe_groups(label.groups) == "0 groups; 1 label renamed; 4 labels stand alone"
+    assert describe_groups(label.groups) == "0 groups; 1 label renamed; 4 labels ungrouped"
     client.post(reverse("labelling:undo", args=[label.pk]))
     assert LabelDraft.objects.get().body["renamed"] == [nodes["Ticketing"]]
     client.post(reverse("labelling:submit", args=[held.pk]), filled | {"renamed": nodes["Ticketing"]})
@@ -221,4 +221,4 @@ def test_a_person_may_say_that_no_label_belongs_with_another() -> None:
     _, ann, session, _ = opened()
     held = seed.pulled(ann, session)
     label = answers.submit_label(ann, held.pk, LabelChoice(groups=[]))
-    assert describe_groups(label.groups) == "0 groups; 5 labels stand alone"
+    assert describe_groups(label.groups) == "0 groups; 5 labels ungrouped"

@@ -117,4 +117,4 @@ def test_a_model_groups_labels_and_is_asked_again_where_one_is_left_out() -> Non
     (measured,) = round_labels.read_merge_rounds(session)
     assert measured.models == {label.judge}
     page = client_of(maker).get(reverse("labelling:item", args=[dispute.item.pk])).content.decode()
-    assert f"1 group: All the rest ({len(rest)}); 1 label stands alone" in page
+    assert f"1 group: All the rest ({len(rest)}); 1 label ungrouped" in page

@@ -152,7 +152,7 @@ def test_only_those_who_were_chosen_label_and_nobody_in_a_closed_round() -> None
             pull_next(user, session)
     with pytest.raises(Conflict, match="Annotators label"):
         sessions.close_round(ann, session.pk)
-    with pytest.raises(Conflict, match="Nobody has labelled"):
+    with pytest.raises(Conflict, match="Nothing has been labelled"):
         sessions.close_round(maker, session.pk)
     seed.labelled(ann, session, nodes["Clubs"])
     held = seed.pulled(ann, session)

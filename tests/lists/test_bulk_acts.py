@@ -41,7 +41,7 @@ def test_selected_jobs_are_looked_at_then_stopped_and_one_that_has_ended_is_told
     assert 'formaction="/jobs/selected/cancel/"' in listed
     keys = [row.pk for row in (*waiting, ended)]
     page = markup(admin.get("/jobs/selected/cancel/", {"ids": [*keys, 10**9]}))
-    assert "1 of those chosen are gone" in page
+    assert "1 of those chosen no longer exist" in page
     assert "&lt;img src=x" in page
     assert "1 of 3 would be left as it is." in page
     assert 'hx-get="/jobs/selected/cancel/"' in listed

@@ -71,7 +71,7 @@ def test_checks_that_said_nothing_are_told_apart(verdict: dict[str, Any], said: 
 def test_what_ended_it_and_what_nobody_asked_for_come_first() -> None:
     outside = [{"path": "/a", "kind": "changed", "count": 1}, {"path": "/b", "kind": "added", "count": 1}]
     row = attempt([True, False, True, True, True], outcome="truncated", reward=0.0, outside=outside)
-    assert str(build_failure_reason(row)) == "ended before it was done; 2 changes nobody asked for; goal 2 never held"
+    assert str(build_failure_reason(row)) == "ended before it was done; 2 unrequested changes; goal 2 never held"
 
 
 def test_solved_ones_have_none_and_a_page_of_rows_costs_three_queries() -> None:

@@ -59,7 +59,7 @@ def test_a_view_is_its_owners_alone_until_it_is_shared(reader: Client, ada: User
     shared = services.save_view(other, "trajectories", "Team", "outcome=solved", shared=True)
     assert tabs(reader) == [("Team", False)]
     assert reader.post(f"/lists/views/{shared.pk}/delete/").status_code == 404
-    with pytest.raises(Conflict, match="Somebody shares"):
+    with pytest.raises(Conflict, match="is already shared"):
         services.save_view(ada, "trajectories", "Team", "", shared=True)
     services.delete_view(User.objects.create_user("root", role="admin"), shared.pk)
     assert tabs(reader) == []

@@ -47,7 +47,7 @@ def test_bodies_are_refused_by_who_sends_them_before_they_are_sent(site_process:
     status, body = sent(site_process, "/api/v1/files", 600 * MIB, train)
     assert (status, "257 MiB are taken" in body) == (413, True)
     status, body = sent(site_process, "/training/files/upload/", 100 * MIB, f"Cookie: {cookie(viewer)}")
-    assert (status, "<h1>This was not taken</h1>" in body) == (413, True)
+    assert (status, "<h1>This request is too large</h1>" in body) == (413, True)
 
 
 def test_large_bodies_follow_each_other_on_one_connection(site_process: str) -> None:

@@ -160,7 +160,7 @@ def test_a_cap_without_a_price_stops_before_anything_is_sent() -> None:
     far = Far()
     (found,) = ask(batch(far, cap=5.0, price=None), 1)
     assert isinstance(found, SpendCapReached)
-    assert "nobody has said what far/m costs" in str(found)
+    assert "no price is set for far/m" in str(found)
     assert not far.asked
 
 

@@ -32,7 +32,7 @@ def test_changing_the_password(page: Client, annotator: User) -> None:
     other.force_login(annotator)
     said = flat(page.get("/account/"))
     assert "Your other browsers are signed out" in said
-    assert "go on working" in said
+    assert "keep working" in said
     wrong = page.post("/account/", {"old_password": "x", "new_password1": "a", "new_password2": "b"})
     assert wrong.status_code == 422
     new = "another long password"
@@ -76,7 +76,7 @@ def test_a_missing_right_is_named(db: None) -> None:
 
 
 def test_errors_have_pages_that_need_nothing(page: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert b"There is nothing here" in page.get("/nowhere/").content
+    assert b"This page does not exist" in page.get("/nowhere/").content
     forged = Client(enforce_csrf_checks=True).post(LOGIN, {})
     assert forged.status_code == 403
     assert b"This form was refused" in forged.content
@@ -84,7 +84,7 @@ def test_errors_have_pages_that_need_nothing(page: Client, monkeypatch: pytest.M
     monkeypatch.setattr("webapp.jobs.job_list.listed_jobs", lambda: 1 / 0)
     broken = page.get("/jobs/")
     assert broken.status_code == 500
-    assert b"Something failed on the server" in broken.content
+    assert b"An error occurred on the server" in broken.content
 
 
 def test_a_form_that_is_too_large_is_refused_on_a_page_of_the_house(client: Client, settings) -> None:

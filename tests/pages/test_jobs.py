@@ -27,7 +27,7 @@ def test_a_file_of_atif_in_another_field_is_told_where_it_belongs(page: Client) 
         for content in (atif, gzip.compress(atif)):
             answer = page.post("/import/", {"what": what, field: SimpleUploadedFile("run.json", content)})
             assert answer.status_code == 422
-            assert f"trajectories in ATIF (Harbor), {named}. Send it under Trajectories" in answer.content.decode()
+            assert f"trajectories in ATIF (Harbor), {named}. Upload it under Trajectories" in answer.content.decode()
     assert not Job.objects.exists()
 
 
@@ -176,7 +176,7 @@ def test_an_import_of_nothing_is_no_success_in_the_list_and_on_its_page(page: Cl
     row = Job.objects.create(kind="import_mcp_servers", queue="sandbox", title="t", state="running", attempt=1)
     assert JobClaim(row.pk, 1).finish(JobState.SUCCEEDED, result={"themes": {"created": 0}})
     html = flat(page.get(f"/jobs/{row.pk}/"))
-    assert "Nothing came of it." in html
+    assert "No result." in html
     assert 'class="note bad"' in html
     assert "Made:" not in html
     listed = flat(page.get("/jobs/"))

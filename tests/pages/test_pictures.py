@@ -183,7 +183,7 @@ def test_reviews_and_audits_by_day(tasks: dict[str, Task], page: Client) -> None
     for bar in [*found.stages, *found.colours]:
         if bar.count:
             assert count_rows(page, bar.url) == bar.count
-    assert "Everything so far happened on one day" in flat(page.get(PAGES[2]))
+    assert "All data so far is from one day" in flat(page.get(PAGES[2]))
     Audit.objects.filter(state="red").update(created_at=timezone.now() - timedelta(days=2))
     later = draw_reviews(7).audits
     assert later is not None

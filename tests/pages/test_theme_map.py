@@ -127,7 +127,7 @@ def test_labels_colour_the_map_and_narrow_it(page: Client, monkeypatch: pytest.M
     ThemeLayout.objects.all().delete()
     monkeypatch.setattr(plane, "QUICK_UP_TO", 5)
     waiting = body(page, "/ecosystem/themes/")
-    assert "Places are being worked out for 62 themes" in waiting
+    assert "Places are being computed for 62 themes" in waiting
     assert 'hx-trigger="load"' in waiting
     assert "Most like" in body(page, "/ecosystem/themes/", HX_Request="true", HX_Target="theme-map")
     assert "Most like" in body(page, "/ecosystem/themes/"), "the places are kept"

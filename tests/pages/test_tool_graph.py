@@ -111,7 +111,7 @@ def test_people_take_edges_out_put_them_back_and_add_them(client: Client, versio
     judge(version, edge("open_file", "get_row"))
     row = ToolEdge.objects.get()
     answer = client.post(reverse("environments:remove_edge", args=[row.pk]), {"tool": "get_row"}, follow=True)
-    assert "is taken out. It stands below" in answer.content.decode()
+    assert "is taken out. It is listed below" in answer.content.decode()
     assert answer.redirect_chain[0][0].endswith("&tool=get_row#edges")
     assert "Taken out by people" in tab(client, version)
     again = client.post(reverse("environments:remove_edge", args=[row.pk]), follow=True)
@@ -122,7 +122,7 @@ def test_people_take_edges_out_put_them_back_and_add_them(client: Client, versio
     assert f'value="get_row{APART}day"' in client.get(page).content.decode()
     given = {"source": "open_file", "into": f"get_row{APART}day", "kind": "weak", "reason": ""}
     assert client.post(page, given).status_code == 302
-    assert "it is there already" in client.post(page, given).content.decode()
+    assert "it already exists" in client.post(page, given).content.decode()
     assert client.post(page, given | {"into": "get_row"}).status_code == 422
     assert "the-annotator" in tab(client, version)
     reader = Client()

@@ -63,7 +63,7 @@ def test_a_bulk_decision_says_which_decisions_it_takes_back_and_what_stays_in_re
     assert "leads to “in review”: people disagree" in said[str(bobs.pk)]
     assert said[str(approved.pk)].startswith("You approved it")
     assert "1 more person has to decide" in said[str(twice.pk)]
-    assert "in the queue “Bob's own”, which others work" in said[str(foreign.pk)].replace("&#x27;", "'")
+    assert "in the queue “Bob's own”, in which other people work" in said[str(foreign.pk)].replace("&#x27;", "'")
     assert list(said)[-1] == str(approved.pk), "nothing is to be looked at there"
     assert "1 approved by you already; 4 can be approved, 1 of them taking back your own decision; 2 stay" in text(page)
     told = text(client.get("/review/tasks/", chosen, headers=TOLD).content.decode())
@@ -118,7 +118,7 @@ def test_all_tasks_of_a_filter_are_chosen_and_resolved_when_they_are_looked_at(
         page = client.get("/review/tasks/", whole)
     assert page.context["clear"] == 56
     html = page.content.decode()
-    assert "All that the filter leaves now: 56 tasks." in text(html)
+    assert "All that match the filter now: 56 tasks." in text(html)
     assert f'value="{late.pk}"' in html
     assert f'name="ids" value="{red.pk}"' not in html
     assert text(client.get("/review/tasks/", whole, headers=TOLD).content.decode()).startswith("Approve 56 ·")
@@ -131,4 +131,4 @@ def test_all_tasks_of_a_filter_are_chosen_and_resolved_when_they_are_looked_at(
     monkeypatch.setattr(bulk_acts, "SHOWN", 20)
     page = client.get("/review/tasks/", whole)
     assert len(page.context["lines"]) == 20
-    assert "The filter leaves 56 tasks. The first 20 of the list stand below" in text(page.content.decode())
+    assert "The filter matches 56 tasks. The first 20 of the list are shown below" in text(page.content.decode())

@@ -58,12 +58,12 @@ def test_each_rule_finds_what_it_says_and_the_item_says_which() -> None:
         lone.pk: "it solved a task whose audit is red; it alone solved its task",
         differs.pk: "its reward is not the recorded one",
         lost.pk: "its calls could not be replayed",
-        unasked.pk: "it changed what nobody asked for",
+        unasked.pk: "it made unrequested changes",
         program.pk: "the environment's program ended it",
         simulated.pk: "the simulated user gave nothing usable; a judge found that the simulated user erred",
     }
     page = client_of(maker).get(f"/review/{queue.pk}/").content.decode()
-    assert "it changed what nobody asked for" in page
+    assert "it made unrequested changes" in page
     assert "rule=unasked" not in page
 
 
@@ -105,7 +105,7 @@ def test_the_second_of_two_who_change_a_queue_sees_what_the_first_did() -> None:
     answer = client.post(address, {**form, "guideline": "Look twice.", "seen": mine})
     page = answer.content.decode()
     assert answer.status_code == 412
-    assert "Somebody changed this queue" in page
+    assert "This queue has changed since" in page
     assert "Look twice." in page
     assert "overlap" in page
     queue.refresh_from_db()

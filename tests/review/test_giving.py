@@ -25,7 +25,7 @@ def test_ticked_items_are_given_at_once_and_what_cannot_be_given_says_why() -> N
     page = client.post(give, {"item": [first.pk, second.pk, third.pk], "to": ann.username}, follow=True)
     told = page.content.decode()
     assert f"2 items given to {ann.username}." in told
-    assert "Not given: Only an open item can be given to somebody." in told
+    assert "Not given: Only an open item can be assigned to a person." in told
     assert set(QueueItem.objects.filter(assignee=ann)) == {first, second}
     client.post(give, {"item": [first.pk], "to": ""})
     assert set(QueueItem.objects.filter(assignee=ann)) == {second}

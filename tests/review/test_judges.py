@@ -118,7 +118,7 @@ def test_a_queue_says_what_became_of_the_asking() -> None:
     browser = Client()
     browser.force_login(maker)
     assert "1 reply could not be read" in " ".join(browser.get(f"/review/{queue.pk}/").content.decode().split())
-    assert "Nothing came of it." in browser.get(f"/jobs/{job.pk}/").content.decode()
+    assert "No result." in browser.get(f"/jobs/{job.pk}/").content.decode()
     Job.objects.filter(pk=job.pk).update(state="failed", error=f"No key {EVIL}")
     page = browser.get(f"/review/{queue.pk}/").content.decode()
     assert "Asking the judge failed." in page

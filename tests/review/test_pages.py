@@ -282,7 +282,7 @@ def test_an_override_is_offered_where_it_would_be_taken_and_nowhere_else() -> No
     unsolved = seed.task("unsolved", audit=AuditState.RED, reference=False)
     for user, row, offered in ((judge, red, 1), (ann, red, 0), (judge, unknown, 0), (judge, unsolved, 0)):
         page = client_of(user).get(f"/review/task/{row.pk}/panel/").content.decode()
-        assert "It cannot be approved as it stands." in page
+        assert "It cannot be approved in its current state." in page
         assert f'href="/tasks/{row.pk}/?tab=audit"' in page
         assert page.count('name="overrides"') == offered, (user.role, row.key)
 

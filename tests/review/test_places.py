@@ -137,9 +137,9 @@ def test_a_queue_of_others_is_not_decided_in_from_outside() -> None:
     ann, bob, adjudicator, maker = seed.people("annotator", "annotator", "adjudicator", "operator")
     task = seed.task("a")
     seed.queue(maker, members=(ann.username,))
-    with pytest.raises(Conflict, match="queue that others work"):
+    with pytest.raises(Conflict, match="queue of other reviewers"):
         judge(bob, task)
-    assert "queue that others work" in client_of(bob).get(f"/review/task/{task.pk}/panel/").content.decode()
+    assert "queue of other reviewers" in client_of(bob).get(f"/review/task/{task.pk}/panel/").content.decode()
     judge(ann, task)
     judge(adjudicator, task, CHANGES)
     assert ReviewDecision.objects.count() == 2
@@ -188,8 +188,8 @@ def test_a_second_tab_of_ones_own_is_told_what_the_first_decided_and_what_it_sho
     assert told.status_code == 412
     for words in ("you, elsewhere", "In the first.", task.current.instruction):
         assert words in page
-    assert "Nobody decided" not in page
-    assert "cannot be told" not in page
+    assert "There was no decision" not in page
+    assert "no longer known" not in page
 
 
 def _seen(user: User, pk: int) -> str:

@@ -317,11 +317,14 @@ def test_a_sample_of_what_was_made_here_is_executed_again(settings: Any, monkeyp
     again = start_rollout(rollout.job.created_by, rollout.task, Spec(policy="reference", attempts=3))
     job, rollout = run(again), again
     assert (job.state, job.result["differing"]) == (JobState.SUCCEEDED, 2)
-    assert "The final state is another one than the rollout told." in job.result["first_difference"]
+    assert "The final state is not the one that the rollout reported." in job.result["first_difference"]
     rows = [one.trajectory for one in rollout.attempts.all() if one.trajectory]
     assert sorted(row.replay for row in rows) == ["diverged", "diverged", "made_here"]
     told = next(row for row in rows if row.replay == "diverged")
-    assert (told.recorded_reward, told.replay_note) == (1.0, "The final state is another one than the rollout told.")
+    assert (told.recorded_reward, told.replay_note) == (
+        1.0,
+        "The final state is not the one that the rollout reported.",
+    )
     assert [score.source for score in told.scores.order_by("id")] == ["rollout", "replay"]
 
 

@@ -52,7 +52,7 @@ def test_the_whole_path_without_javascript() -> None:
     assert f'href="/trajectories/{row.pk}/"' in ended
     replay = text(client.get(f"/trajectories/{row.pk}/"))
     assert "made here" in replay
-    assert "Where the time went" in replay
+    assert "Time by part" in replay
     assert "verification" in replay
     assert "recorded" not in replay.split("</header>")[1]
 
@@ -127,7 +127,7 @@ def test_so_many_answers_are_mended_as_the_form_or_the_api_says() -> None:
             run(rollout)
     assert [row.note.rpartition("form ")[2] for row in Trajectory.objects.order_by("id")] == ["once.", "2 times."]
     page = " ".join(text(client.get(f"/trajectories/rollouts/{Rollout.objects.order_by('id')[0].pk}/")).split())
-    assert "<dt>Answers to be mended</dt> <dd>0</dd>" in page
+    assert "<dt>Answers to be repaired</dt> <dd>0</dd>" in page
 
 
 def test_a_viewer_looks_and_starts_nothing() -> None:
@@ -197,7 +197,7 @@ def test_a_live_run_is_followed_from_a_step_on() -> None:
     assert 'data-step="2"' in news["lines"]
     assert 'data-step="1"' not in news["lines"]
     Job.objects.update(state=JobState.FAILED)
-    assert "The worker that made this attempt is gone" in text(client.get(f"/trajectories/{row.pk}/"))
+    assert "The worker that made this attempt no longer exists" in text(client.get(f"/trajectories/{row.pk}/"))
     assert client.get(f"/trajectories/{row.pk}/news/?from=x").json()["live"] is False
 
 

@@ -113,8 +113,8 @@ def as_fork(row: Trajectory) -> Trajectory:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"arguments": {"box_id": "B-2"}}, "The final state is another one"),
-        ({"by": "agent"}, "The call of step 5 is told to be the agent's, who cannot call open_box"),
+        ({"arguments": {"box_id": "B-2"}}, "The final state is not the one"),
+        ({"by": "agent"}, "The call of step 5 is reported as the agent's, who cannot call open_box"),
         ({"tool": "find_box", "arguments": {"owner": "Ada"}}, "told to be the simulated user's, who cannot call find"),
     ],
 )
@@ -243,7 +243,7 @@ def test_replay_comparison_and_api_say_whose_call_it_is(row: Trajectory) -> None
     page = client.get(f"{url}?step=5").content.decode()
     assert page.count(">by the user</span>") == 1
     assert "The agent saw neither the call nor what it returned" in page
-    assert "Said beside the call, which nobody heard" in client.get(f"{url}?step=4").content.decode()
+    assert "Said with the call, not delivered" in client.get(f"{url}?step=4").content.decode()
     assert "2 by the user" in page
     assert page.count('<span class="visually-hidden">change by the user </span>') == 2
     assert client.get(f"{url}?step=5&only=user+calls").content.decode().count("<li hidden>") == row.step_count - 2

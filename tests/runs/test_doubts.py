@@ -121,7 +121,7 @@ def test_failures_that_the_program_is_said_to_have_ended_are_executed_again(
     job.refresh_from_db()
     assert job.state == TrainingState.PAUSED
     assert "2 of 8 attempts of step 3 came out otherwise" in job.doubt
-    assert "told that the program ended the attempt; executed again it does not, and they give 0.0000" in job.doubt
+    assert "reported that the program ended the attempt; executed again it does not, and they give 0.0000" in job.doubt
     reported = "0.7500 for the 8 of them" if reward == 0.0 else "1.0000 for the 6 of them"
     assert f"a mean reward of {reported}" in job.doubt
     found = "they give 0.7500" if reward == 0.0 else "8 count and give 0.7500"
@@ -172,7 +172,7 @@ def test_more_attempts_out_of_time_than_a_slower_worker_explains_are_a_mismatch(
     assert [bool(row.quarantined) for row in many.rollouts.order_by("index")] == [False] * 12 + [True] * 4
     job.refresh_from_db()
     assert job.state == TrainingState.PAUSED
-    assert "4 of 16 attempts of the step are told to have run out of time, and here they do not" in job.doubt
+    assert "4 of 16 attempts of the step are reported as out of time, and here they are not" in job.doubt
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_fault_of_the_user_masks_only_what_the_jobs_judge_said(task: Task, job
         job.rollout_files.all().delete()
         return opened(arrived(task, job, line))[0].quarantined
 
-    assert "the job's judge was asked nothing about it" in doubt(line)
+    assert "the job's judge was not asked about it" in doubt(line)
     steps = Attempt.model_validate(line["attempt"]).steps
     question = hash_question([("user", spell_question(str(task.current.instruction), list_talk(steps)))])
     reply = json.dumps({"mistakes": [mistake], "erred": True})
@@ -261,7 +261,7 @@ def test_a_fault_of_the_user_masks_only_what_the_jobs_judge_said(task: Task, job
     assert doubt(line) == ""
     assert RunRollout.objects.get(file__job=job).user_fault == "fault"
     faultless = {"attempt": {**line["attempt"], "user_verdict": {"finding": "none", "judge": "judge"}}}
-    assert "told `none` of its simulated user; by the job's judge it is `fault`" in doubt(
+    assert "reported `none` for its simulated user; by the job's judge it is `fault`" in doubt(
         {**line, "reward": 1.0, "masked": "", **faultless}
     )
     assert "The step left it out for a fault of its simulated user" in doubt({**line, **faultless})
@@ -336,5 +336,5 @@ def test_calls_that_a_worker_says_were_disturbed_are_those_that_the_settings_dis
     spared, chosen, honest = file.rollouts.order_by("index")
     assert honest.quarantined == ""
     for row in (spared, chosen):
-        assert "disturbed otherwise than the job's settings disturb it" in row.quarantined
+        assert "with a disturbance that the job's settings do not make" in row.quarantined
         assert "executing the calls again gives 0.0000" in row.quarantined

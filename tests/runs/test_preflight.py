@@ -192,7 +192,7 @@ def test_rubrics_are_refused_if_nobody_judges() -> None:
     row = frozen([*rows[:3], rows[3].model_copy(update={"rollout": rollout}), *rows[4:]])
     found = run_preflight(asks(row))
     assert problems(found) == {"judge_model": "missing"}
-    assert "1 task is judged by a rubric, and nobody judges" in found.problems[0].message
+    assert "1 task is judged by a rubric, and there is no judge" in found.problems[0].message
     evaluated = run_preflight(asks(frozen(lessons()), "supervised", evaluation=row.public_id))
     assert problems(evaluated) == {"judge_model": "missing"}
     endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["m"])

@@ -104,7 +104,7 @@ def test_opening_twice_gives_the_same_trajectory(task: Task, job: TrainingJob) -
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"attempt": {"final_hash": "0" * 64}}, "final state is another one"),
+        ({"attempt": {"final_hash": "0" * 64}}, "final state is not the one"),
         ({"verifier": "0" * 64}, "another verifier"),
         ({"reward": 0.5}, "learnt from a reward of 0.5000; the job's rule makes it 1.0000"),
     ],
@@ -123,7 +123,7 @@ def test_a_reward_that_was_not_earned_is_quarantined_and_shown_as_it_is(task: Ta
     line = told(task, job)
     line["attempt"]["steps"] = [step for step in line["attempt"]["steps"] if step.get("tool") != "open_box"]
     rollout, row = opened(arrived(task, job, line))
-    assert "told a reward of 1.0000; executing the calls again gives 0.0000" in rollout.quarantined
+    assert "reported reward 1.0000; executing the calls again gives 0.0000" in rollout.quarantined
     assert (row.reward, row.recorded_reward, row.outcome) == (0.0, 1.0, "failed")
 
 
@@ -135,7 +135,7 @@ def test_an_answer_counts_as_it_was_submitted_and_not_as_it_is_told(job: Trainin
     _, row = opened(file, 0)
     assert (row.replay, row.reward, row.steps.last().kind) == ("identical", 1.0, "answer")  # type: ignore[union-attr]
     rollout, row = opened(file, 1)
-    assert "told a reward of 1.0000" in rollout.quarantined
+    assert "reported reward 1.0000" in rollout.quarantined
     assert (row.reward, row.answer) == (pytest.approx(2 / 3), '{"box": "B-2", "boxes": 1}')
 
 

@@ -90,6 +90,6 @@ def test_calls_of_a_user_with_tools_are_held_against_the_jobs_settings(task: Tas
     assert (row.user_call_count, row.provenance["user_tools"]) == (1, ["open_box"])
     assert "told to be the agent's, who cannot call open_box" in doubt(by="agent")
     line["attempt"]["user_verdict"] = {"finding": "none", "judge": "judge"}
-    assert "something else than what its call of step" in doubt(observation="It was open before.")
-    assert "something else than what" not in doubt()
-    assert "The final state is another one than the worker told" in doubt(arguments={"box_id": "B-2"})
+    assert "something other than what its call of step" in doubt(observation="It was open before.")
+    assert "something other than what" not in doubt()
+    assert "The final state is not the one that the worker reported" in doubt(arguments={"box_id": "B-2"})

@@ -78,7 +78,7 @@ def test_nodes_stand_in_order_with_the_source_of_each_value(client: Client, gold
     assert text.count('class="node ') == 3
     assert 'class="link reason' in text
     thought = page(client, golden, "?tab=blueprint&node=2")
-    assert "What it works out, run in the sandbox" in thought
+    assert "Its result, computed in the sandbox" in thought
     assert "<b>bold" not in thought
     last = page(client, golden, "?tab=blueprint&node=99999")
     assert 'href="?tab=blueprint&amp;node=2" hx-get' in last

@@ -62,14 +62,14 @@ def test_the_page_says_what_may_change(client: Client, framed: Task) -> None:
 
 
 def test_without_a_frame_the_page_says_that_nobody_notices(client: Client, bare: Task) -> None:
-    assert "whatever no check looks at may change" in page(client, bare)
+    assert "anything that no check looks at may change" in page(client, bare)
     assert "Switch on" in page(client, bare)
     (case,) = audits.list_audit_cases([bare.pk])
     subject = audits.build_audit_subject(case, build_program(case.revision.scenario.version))
     audits.store_audit(case, audits.compute_audit(get_default_sandbox(), case, subject))
     text = " ".join(page(client, bare).split())
     assert "An agent could change 1 of 2 records without any check noticing" in text
-    assert "A change that nobody asked for earns the full reward" in text.replace("a change that", "A change that")
+    assert "n unrequested change earns the full reward" in text
 
 
 def test_an_annotator_widens_it_with_a_reason_and_takes_it_back(client: Client, viewer: Client, framed: Task) -> None:
@@ -267,7 +267,7 @@ def test_the_frames_of_a_filter_are_pinned_and_human_work_stays(
     (line,) = result["beside_human_work"]
     assert decided.revisions.get(pk=line["id"]).frame == pinned
     Job.objects.filter(pk=job.pk).update(state="succeeded", result=result)
-    assert "1 stored beside what people made" in client.get(f"/jobs/{job.pk}/").content.decode()
+    assert "1 stored beside human work: decide" in client.get(f"/jobs/{job.pk}/").content.decode()
     assert "Three teas" in client.get(f"/edits/beside/?job={job.pk}").content.decode()
     _, secret = create_token(None, person("cy", "annotator"), "a test", ["read", "review"])
     api = Client(headers={"Authorization": f"Bearer {secret}", "Idempotency-Key": "pin"})

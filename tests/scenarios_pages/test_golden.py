@@ -100,7 +100,7 @@ def test_it_is_made_of_the_reference_in_a_job(client: Client, viewer: Client, bo
     assert "Judge by the golden state of the reference" in page(client, checked)
     assert "Judge by the golden state" not in page(viewer, checked)
     assert (viewer.get(url).status_code, viewer.post(url, {"equality": "roles"}).status_code) == (403, 403)
-    assert "1 check that people wrote will not judge" in " ".join(client.get(url).content.decode().split())
+    assert "1 check that people wrote will no longer judge" in " ".join(client.get(url).content.decode().split())
     assert client.post(url, {"equality": "loose"}).status_code == 422
     assert client.post(url, {"equality": "roles"}).status_code == 302
     job = Job.objects.get(kind="golden_task")
@@ -130,7 +130,7 @@ def test_the_page_shows_what_it_holds_and_what_may_differ(client: Client, viewer
     assert "Judge by checks again" in text
     shown = page(viewer, golden)
     assert "/visits/+/at" in shown
-    assert "Take away" not in shown
+    assert ">Remove<" not in shown
     queue = create_queue(person("mo", "operator"), QueueSettings(name="Tasks", kind="task"))
     desk_page = client.get(client.post(f"/review/{queue.pk}/next/")["Location"]).content.decode()
     assert 'id="golden-title"' in desk_page
@@ -317,7 +317,7 @@ def test_a_changed_program_makes_it_anew_where_the_reference_ends_elsewhere(
     assert (forecast.facts["golden_states"], line.approval) == (1, "reopens")
     assert "golden state is another one" in line.approval_why
     client.force_login(bo)
-    assert "Golden states made anew" in client.get(reverse("edits:forecast", args=[edit.pk])).content.decode()
+    assert "Golden states computed again" in client.get(reverse("edits:forecast", args=[edit.pk])).content.decode()
     save_edit(get_default_sandbox(), bo, edit.pk, None)
     made = verifier_of(golden)
     assert [visit["room"] for visit in made.state["visits"].values()] == ["RED"]

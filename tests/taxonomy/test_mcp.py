@@ -103,7 +103,7 @@ def test_a_bad_line_does_not_stop_the_others_and_an_id_counts_once(tmp_path: Pat
     found = [record for _, record in mcp.parse_themes(mcp.read_servers(path))]
     assert [type(one) for one in found] == [ThemeRecord, Failure, ThemeRecord, Failure, Failure, Failure]
     failures = [one for one in found if isinstance(one, Failure)]
-    assert "already stands at line 1" in failures[0].reason
+    assert "is already at line 1" in failures[0].reason
     assert [one.place for one in failures] == ["line 2", "line 4", "line 5", "line 6.name"]
     assert "found a list" in failures[2].reason
     assert "NaN" in failures[3].reason

@@ -95,7 +95,7 @@ def test_a_name_in_several_places_says_so_and_leads_to_putting_them_together(cli
     import_servers(entries(server(1), server(2), crossing, server(4, primary_label="Gaming", custom_label=EVIL[:90])))
     upper, lower = Node.objects.filter(name="Weather").order_by("level")
     html = body(client, "/taxonomy/?q=weather")
-    assert "<b>Weather</b> stands in 2 places, with 3 themes in all" in html
+    assert "<b>Weather</b> is in 2 places, with 3 themes in all" in html
     assert "API Integration \u203a Weather \u203a A &amp; B" in body(client, "/taxonomy/?q=Forecast 3")
     assert "both above and below \u201cAPI Integration\u201d" in html
     merge = f"/taxonomy/{lower.pk}/change/merge/?to={upper.pk}"
@@ -106,7 +106,7 @@ def test_a_name_in_several_places_says_so_and_leads_to_putting_them_together(cli
         assert session.replace("&", "&amp;") in html, url
         assert "API Integration \u203a Weather" in html
         assert "&amp;amp;" not in html
-    assert "stands in" not in body(client, f"/taxonomy/{Node.objects.get(path='gaming').pk}/")
+    assert "</b> is in" not in body(client, f"/taxonomy/{Node.objects.get(path='gaming').pk}/")
     assert f'value="{upper.pk}" checked' in body(client, merge)
     assert body(client, session).count('name="labels"') == 2
     given = {"name": "Weather", "overlap": "1", "lease_minutes": "60"}
@@ -170,7 +170,7 @@ def test_any_parameters_that_came_in_can_be_shown(page: Client) -> None:
     ]
     import_servers(entries(server(1, tools=[{"name": f"t{n}", "input_schema": one} for n, one in enumerate(odd)])))
     html = body(page, f"/taxonomy/themes/{Theme.objects.get().pk}/")
-    for text in ("string | null", "integer", "(x, ?)", "It takes no parameters", "says nothing about its parameters"):
+    for text in ("string | null", "integer", "(x, ?)", "It takes no parameters", "does not describe its parameters"):
         assert text in html, text
 
 

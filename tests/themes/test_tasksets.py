@@ -76,7 +76,7 @@ def test_a_record_without_a_task_says_why_and_stops_no_other(record: Any, reason
 
 
 def test_the_same_task_twice_is_told_and_counted_once() -> None:
-    assert texts([ASK, {"task": ASK}]) == [ASK, "! the same task already stands at [0] in this file"]
+    assert texts([ASK, {"task": ASK}]) == [ASK, "! the same task is already at [0] in this file"]
 
 
 def test_what_no_database_can_hold_is_made_visible() -> None:

@@ -109,7 +109,7 @@ PARTS = "# Desk\n\n## Context\n\nLoans.\n\n## Workflows\n\n{}\n\n## Interfaces\n
         ("# Desk\n\n## Overview\n\nLoans.\n\n## Goals\n\nFew.\n", "line 1",
          r"workflows \(such as `## Workflows`\) and interfaces .* are 'Desk' \(line 1\), 'Overview' \(line 3\)"),
         ("Loans.\n", "line 1", "it has no headings"),
-        (PARTS.format("", "- `lend`: lends"), "line 7", "nothing stands below 'Workflows'"),
+        (PARTS.format("", "- `lend`: lends"), "line 7", "there is no text below 'Workflows'"),
         (PARTS.format("They are many.", "- `lend`: lends"), "line 7", "names no workflow"),
         (PARTS.format("### Lend\n\n### Count\n\n- Go", "- `lend`: lends"), "line 9", "'Lend' has no steps"),
         (PARTS.format("- **Lend**: ask\n\n### lend\n\n- Go", "- `lend`: lends"), "line 11", "also .* at line 9"),

@@ -84,7 +84,7 @@ def test_what_people_correct_holds_against_every_judging(version: Version) -> No
     assert kinds(version) == {DAY.place: "weak"}
     restore_edge(user, wrong.pk)
     assert kinds(version) == {OPENED.place: "strong", DAY.place: "weak"}
-    with pytest.raises(NotFound, match="judged anew"):
+    with pytest.raises(NotFound, match="judged again"):
         remove_edge(user, 10**9)
     acts = list(
         AuditEntry.objects.filter(action__startswith="tool_edge.").order_by("id").values_list("action", "actor")

@@ -252,7 +252,7 @@ def test_bad_changes_and_bad_files_are_refused() -> None:
     with pytest.raises(InputError, match="there is no preset 'demo'; take one of agent-world-evaluation, "):
         presets.load_preset("demo")
     for text, reason in [
-        ("type = 3", "needs a value and where it comes from"),
+        ("type = 3", "needs a value and its origin"),
         ('type = { value = "supervised" }', "marked by one of"),
         ('type = { value = "supervised", ours = "x", published = "y" }', "marked by one of"),
         ('type = { value = "supervised", ours = "x", by = "y" }', "nothing else"),

@@ -95,7 +95,7 @@ def test_template_that_changes_the_past_is_refused_where_trl_has_no_other() -> N
         (None, "no single chat template"),
         ("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}", "does not render tools"),
         (known.llama3_chat_template, "does not render tools"),
-        (known.qwen3_chat_template.replace("# Tools", "# Functions"), "nobody knows how replies"),
+        (known.qwen3_chat_template.replace("# Tools", "# Functions"), "not known how replies"),
     ],
 )
 def test_unfit_template_is_refused(template: str | None, reason: str) -> None:

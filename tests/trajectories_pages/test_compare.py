@@ -81,7 +81,7 @@ def test_the_page_says_where_they_part_and_leads_into_the_replays(reader, pair):
     assert f'href="/trajectories/{first.pk}/?step=5"' in page
     assert f'href="/trajectories/{second.pk}/?step=5"' in page
     assert "<mark>slot=&quot;fri-10&quot;</mark>" in page
-    assert "they part here" in page
+    assert "they differ from here" in page
     assert f"steps 0\u20134 of {first.pk}" in " ".join(page.split())
     assert page.count('id="parting"') == 1
     assert "▲ 1 2" in page
@@ -211,7 +211,7 @@ def test_attempts_whose_checks_were_not_followed_are_named(reader, pair):
     first, second = pair
     assert "No ▲ ▼ for" not in text(reader.get(ids(first, second)))
     Trajectory.objects.filter(pk=second.pk).update(matrix_hash="other checks")
-    assert f"No ▲ ▼ for {second.pk}: the checks were not asked" in words(text(reader.get(ids(first, second))))
+    assert f"No ▲ ▼ for {second.pk}: the checks were not evaluated" in words(text(reader.get(ids(first, second))))
 
 
 def test_ticked_rows_lead_to_a_link_that_stays(reader, pair):

@@ -66,7 +66,7 @@ def test_the_replay_reads_it_and_says_that_there_is_no_environment(ada: Client) 
     assert "Left out: image (image/png)" in text
     assert "1 step copied as context" in text
     assert "Steps 1 and 2 came from another run." in text
-    assert "What came of it" in page(ada, f"/trajectories/{row('Name the').pk}/?step=2")
+    assert "Outcome" in page(ada, f"/trajectories/{row('Name the').pk}/?step=2")
     assert "<mark>41 notes</mark>.txt" in page(ada, f"/trajectories/{row().pk}/search/?q=41+notes")
 
 

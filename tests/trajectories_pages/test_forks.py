@@ -95,7 +95,7 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
     line = json.loads(client.get(f"/trajectories/{fork.pk}/pair.jsonl").content)
     assert set(line) == {"prompt", "chosen", "rejected", "tools"}
     refused = client.get(f"/trajectories/{parent.pk}/pair.jsonl")
-    assert (refused.status_code, "no fork" in refused.content.decode()) == (404, True)
+    assert (refused.status_code, "not a fork" in refused.content.decode()) == (404, True)
 
 
 def test_a_fork_that_a_judge_decides_is_verified_by_a_job(client: Client) -> None:

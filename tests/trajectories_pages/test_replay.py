@@ -89,7 +89,7 @@ def test_a_path_is_marked_and_has_a_history(reader, run):
     assert "Changed at" in page
     assert 'data-step="6" data-keep' in page
     gone = text(reader.get(url(run, "?step=6&path=/nowhere/at/all")))
-    assert "It is not there after this step." in gone
+    assert "It does not exist after this step." in gone
     assert "No step changed it." in gone
 
 
@@ -98,7 +98,7 @@ def test_the_whole_state_comes_branch_by_branch(reader, run):
     assert 'data-branch="/appointments"' in page
     part = text(reader.get(url(run, "steps/6/branch/?path=/rooms")))
     assert 'data-branch="/rooms/R1"' in part
-    assert "This is not there any more." in text(reader.get(url(run, "steps/6/branch/?path=/none")))
+    assert "This no longer exists." in text(reader.get(url(run, "steps/6/branch/?path=/none")))
     found = text(reader.get(url(run, "?step=6&view=state&find=cleo")))
     assert "/waiting/1/name" in found
 
@@ -120,7 +120,7 @@ def test_a_turn_that_was_cut_is_marked_in_the_list_and_on_its_page(reader, run):
     run.steps.filter(index=12).update(cut="length")
     page = text(reader.get(url(run, "?step=12")))
     assert page.count('<span class="warn">cut</span>') == 1
-    assert "This turn was broken off at the limit of tokens." in page
+    assert "This turn was stopped at the token limit." in page
 
 
 def test_the_matrix_shows_every_flip(reader, run):

@@ -124,7 +124,7 @@ def test_a_verdict_that_no_judge_gave_is_a_mismatch(revision: Any, judges: bool)
     file = sent(job, task, claims, lost)
     assert looked(job)["quarantined"] == 1
     claimed, honest = file.rollouts.order_by("index")
-    assert "told a reward of 1.0000; here nothing could be judged" in claimed.quarantined
-    assert "the job's judge was asked nothing about this attempt" in claimed.quarantined
+    assert "reported reward 1.0000; here nothing could be judged" in claimed.quarantined
+    assert "the job's judge was not asked about this attempt" in claimed.quarantined
     assert honest.quarantined == ""
     assert not JudgeReply.objects.exists()

@@ -105,7 +105,7 @@ LIES: dict[str, tuple[Callable[[], Lines], str]] = {
         lambda: changed(3, reward=None, masked="user_error"), "line 4: is masked as 'user_error'; for the outcome",
     ),
     "a solved attempt that earned less": (
-        lambda: changed(1, attempt=attempt(0.5, outcome="solved")), "line 2: is told to be solved",
+        lambda: changed(1, attempt=attempt(0.5, outcome="solved")), "line 2: is reported as solved",
     ),
     "tokens that nobody drew": (lambda: changed(0, drawn=[[0, 4]]), "line 1: names 9 tokens of the agent, 4 of which"),
     "more tokens than the job lets an agent draw": (
@@ -120,16 +120,18 @@ LIES: dict[str, tuple[Callable[[], Lines], str]] = {
         lambda: step_lines(1.0, None, None, None), "3 of 4 attempts were lost or cannot be read, more than the 50%",
     ),
     "a reward beyond all": (
-        lambda: changed(1, reward=7.0, attempt=earned(7.0, outcome="solved")), "line 2: is told to have earned 7",
+        lambda: changed(1, reward=7.0, attempt=earned(7.0, outcome="solved")), "line 2: is reported to have earned 7",
     ),
-    "a reward below none": (lambda: changed(1, reward=-5.0, attempt=earned(-5.0)), "line 2: is told to have earned -5"),
+    "a reward below none": (
+        lambda: changed(1, reward=-5.0, attempt=earned(-5.0)), "line 2: is reported to have earned -5",
+    ),
     "more checks passed than there are": (
-        lambda: changed(1, attempt=earned(0.5, passed=5)), "line 2: is told to have passed 5 of 1 checks",
+        lambda: changed(1, attempt=earned(0.5, passed=5)), "line 2: is reported to have passed 5 of 1 checks",
     ),
-    "a solved task without a token": (lambda: changed(0, tokens=0), "line 1: is told to be solved, without a token"),
+    "a solved task without a token": (lambda: changed(0, tokens=0), "line 1: is reported as solved, without a token"),
     "a solved task without a turn": (
         lambda: changed(0, attempt=attempt(1.0, messages=[{"role": "user", "content": "Do it."}])),
-        "line 1: is told to be solved, without a turn",
+        "line 1: is reported as solved, without a turn",
     ),
     "rewards swapped within a group": (
         lambda: [told | {"reward": other["reward"]} for told, other in zip(step_lines(), swapped(), strict=True)],
@@ -317,7 +319,7 @@ MODELS: dict[str, tuple[dict[str, bytes], str]] = {
         model({"embed": [700, 128]} | {f"layers.{n}.w": [1] for n in range(4)}), "the job's model has 1,000,000",
     ),
     "numbers that are not there": (model(content=header(shape=[4, 4])), "has 16 bytes, its shape needs others"),
-    "a hole": (model(content=header(shape=[3], data_offsets=[4, 16])), "does not begin where the one before it ends"),
+    "a hole": (model(content=header(shape=[3], data_offsets=[4, 16])), "does not begin at the end of the one before"),
     "bytes too many": (model(content=header(shape=[3], data_offsets=[0, 12])), "have 12 bytes, the file has 16"),
     "no type": (model(content=header(dtype="X")), "no type of numbers"),
 }  # fmt: skip

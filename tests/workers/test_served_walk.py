@@ -134,7 +134,7 @@ def test_train_serve_roll_out_freeze_and_train_again_with_a_kill(
         first = taught(operator)
         train(first, site, operator, tmp_path / "trainer")
         page = client.get(f"/training/served/of-job/{first.public_id}/").content.decode()
-        assert "No worker serves just now" in page
+        assert "No worker serves models now" in page
         form = {"model": f"ft:{first.public_id}", "at_once": "4", "context": "0", "memory_share": "0.5"}
         assert client.post(f"/training/served/of-job/{first.public_id}/start/", form).status_code == 302
         row = Deployment.objects.get()

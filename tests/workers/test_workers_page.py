@@ -33,7 +33,7 @@ def away(**how: int) -> Any:
 
 def test_without_a_worker_the_page_says_what_happens_and_how_to_start_one() -> None:
     page = markup(signed("operator").get(PAGE))
-    assert "No worker is here" in page
+    assert "No workers" in page
     assert "python -m training.worker --url http://testserver" in page
     assert 'hx-get="/training/install/"' in page
     assert 'href="/account/tokens/"' in page
@@ -53,7 +53,7 @@ def test_each_worker_stands_with_its_state_and_its_job() -> None:
     page = markup(signed().get(PAGE))
     assert "step 12 of 50" in page
     assert f'href="/training/{job.public_id}/"' in page
-    assert page.index("lost-one") < page.index("Start one elsewhere") < page.index("parted")
+    assert page.index("lost-one") < page.index("Start a worker on another machine") < page.index("parted")
 
 
 def test_what_was_lost_and_replaced_is_folded_away_and_forgotten_if_it_did_nothing() -> None:
@@ -105,7 +105,7 @@ def test_the_live_part_is_the_table_alone() -> None:
     part = markup(signed().get(PAGE, headers=PART))
     assert "<html" not in part
     assert 'data-live="training-workers"' in part
-    assert "Start one elsewhere" not in part
+    assert "Start a worker on another machine" not in part
 
 
 def test_many_workers_are_shown_at_a_steady_price() -> None:
@@ -120,7 +120,7 @@ def test_many_workers_are_shown_at_a_steady_price() -> None:
     with CaptureQueriesContext(connection) as many:
         page = markup(client.get(PAGE))
     assert len(many) <= len(few) + 3  # what those that are gone train and serve, and how many there are
-    assert "The 200 that were heard of last" in page
+    assert "The 200 that reported last" in page
     assert page.count(">gone") == workers_page_size()
 
 

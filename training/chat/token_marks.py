@@ -20,7 +20,7 @@ from tokenizers import Tokenizer as Backend
 from synthesis.errors import InputError
 
 FENCE = "\ufdd0"
-"""A noncharacter of Unicode. Where a text has it all the same, it is doubled."""
+"""A noncharacter of Unicode. If a text contains it, it is doubled."""
 _FENCED = re.compile(f"{FENCE}({FENCE}?)")
 _CONTROL = re.compile(r"<\|.*\|>")
 _THOUGHT = re.compile(r"\s*(<think>)(.*?)(</think>)", re.DOTALL)

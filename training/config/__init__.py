@@ -135,7 +135,8 @@ class Supervised(Frozen):
     )
     tuning: Tuning = Full()
     packing: bool = Field(
-        default=False, description="Sequences of one forward pass stand in one row without padding, each by itself."
+        default=False,
+        description="Sequences of one forward pass are packed into one row without padding, each by itself.",
     )
     optimiser: Optimiser = Optimiser(learning_rate=1e-5, schedule="cosine")
     mixture: Mixture = Mixture()

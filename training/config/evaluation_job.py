@@ -61,7 +61,7 @@ class EvaluationJob(Frozen):
     )
     attempts: Attempts = Attempts()
     precision: Literal["auto", "bf16", "fp32"] = Field(
-        default="auto", description="Of a checkpoint here. `auto`: bf16 where the device has it, else fp32."
+        default="auto", description="Of a checkpoint here. `auto`: bf16 if the device supports it, else fp32."
     )
     limits: EvaluationLimits = EvaluationLimits()
     seed: Seed = 0

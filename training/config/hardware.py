@@ -29,7 +29,7 @@ class Hardware(Frozen):
         default="adamw", description="AdamW's moments in float32, or in 8 bit (needs torchao)."
     )
     attention: Literal["auto", "eager", "sdpa", "flash_attention_2"] = Field(
-        default="auto", description="`auto`: flash_attention_2 where it is installed and the GPU has it, else sdpa."
+        default="auto", description="`auto`: flash_attention_2 if it is installed and the GPU supports it, else sdpa."
     )
     gradient_checkpointing: Automatic = Field(
         default="auto",
@@ -51,5 +51,5 @@ class Hardware(Frozen):
     )
     vllm_sleep: Automatic = Field(
         default="auto",
-        description="vLLM gives its memory back while the model learns. `auto`: where there is too little for both.",
+        description="vLLM gives its memory back while the model learns. `auto`: if there is too little for both.",
     )

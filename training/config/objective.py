@@ -84,7 +84,7 @@ class Loss(Frozen):
         ge=0,
         le=1_000,
         description="Dual clip: bad attempts and their tokens (advantage below 0) count with a ratio of this at most; "
-        "3 is customary, 0 leaves it out. min(r A, clip(r) A) has no bound where A is below 0.",
+        "3 is customary, 0 leaves it out. min(r A, clip(r) A) has no bound if A is below 0.",
     )
     updates: int = Field(default=1, ge=1, le=64, description="Passes over the same attempts.")
 

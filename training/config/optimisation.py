@@ -45,7 +45,7 @@ class Optimiser(Frozen):
         default=1, ge=1, le=4096, description="Sequences in one forward pass on one device; the rest is accumulated."
     )
     precision: Literal["auto", "bf16", "fp32"] = Field(
-        default="auto", description="`auto`: bf16 where the device has it, else fp32."
+        default="auto", description="`auto`: bf16 if the device supports it, else fp32."
     )
 
 

@@ -96,7 +96,7 @@ class Attempts(Frozen):
     )
     user: UserKind = Field(
         default="optimised",
-        description="How the simulated user is told to act: `base` has the intent and a stop word, `optimised` the "
+        description="How the simulated user is instructed: `base` has the intent and a stop word, `optimised` the "
         "rules of AF A.2. Which model plays it is the job's user_model.",
     )
     user_tools: tuple[str, ...] = Field(

@@ -19,7 +19,7 @@ ReportTo = Annotated[
     ),
 ]
 SettingName = Literal["task", "conversation"]
-"""`task`: the agent is told the whole task (ES: Non-Conv.). `conversation`: a simulated user tells it (Conv.)."""
+"""`task`: the agent gets the whole task (ES: Non-Conv.). `conversation`: a simulated user explains it (Conv.)."""
 Thinking = Literal["kept", "stripped"]
 """What becomes of the reasoning of earlier turns."""
 EngineKind = Literal["transformers", "vllm", "vllm_server"]

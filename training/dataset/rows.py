@@ -154,7 +154,7 @@ class TrajectoryRow(RowOrigin):
     completion: tuple[RowMessage, ...] = Field(default=(), max_length=1)
     tools: tuple[OfferedTool, ...] = Field(default=(), max_length=1_000)
     parallel_tool_calls: bool | None = None
-    """OpenAI's: where it is false, no turn makes more than one call."""
+    """OpenAI's: if it is false, no turn makes more than one call."""
 
     @model_validator(mode="after")
     def _require_conversation(self) -> Self:

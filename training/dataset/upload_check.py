@@ -27,7 +27,7 @@ class UploadLimits(Frozen):
     line_bytes: int = Field(default=4 * 1024 * 1024, ge=1)
     lines: int = Field(default=1_000_000, ge=1)
     problems: int = Field(default=100, ge=1)
-    """So many problems are told in full; the others are counted."""
+    """Most problems that are reported in full; the others are counted."""
     left_out: int = Field(default=10_000, ge=1)
     """So many lines may be left out of a file; one with more is refused as a whole."""
 

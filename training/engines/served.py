@@ -130,7 +130,7 @@ class ServedEngine:
         if ids is None or logs is None or len(ids) != len(logs) or len(ids) > most:
             raise LLMError(
                 "malformed",
-                f"{self.name} returned no token ids beside log-probabilities; training needs vLLM 0.10.2 or later",
+                f"{self.name} returned no token ids with its log-probabilities; training needs vLLM 0.10.2 or later",
                 requests=1,
             )
         return Generation(

@@ -22,7 +22,7 @@ from training.config import JobConfig, read_config
 DEFAULT_REASON = "Envarium's default; the paper gives no value"
 ORIGINS = ("published", "released", "ours")
 UNIONS = ("kind", "type")
-"""A change of one of these replaces what stands beside it: those fields belong to another variant."""
+"""A change of one of these replaces the fields next to it: they belong to another variant."""
 
 
 class Mark(Frozen):
@@ -120,7 +120,7 @@ def _split_marks(name: str, table: Mapping[str, Any], above: str) -> tuple[dict[
     for key, entry in table.items():
         path = f"{above}{key}"
         if not isinstance(entry, dict):
-            raise InputError(f"preset {name}: {path} needs a value and where it comes from ({', '.join(ORIGINS)})")
+            raise InputError(f"preset {name}: {path} needs a value and its origin ({', '.join(ORIGINS)})")
         if "value" not in entry:
             values[key], below = _split_marks(name, entry, f"{path}.")
             marks |= below

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 KEPT = 32
-"""Rows whose samples are kept: those of one row stand side by side in the order."""
+"""Rows whose samples are kept: those of one row are adjacent in the order."""
 
 
 class Tokenised(Protocol):

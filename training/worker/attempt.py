@@ -34,7 +34,7 @@ from training.worker.uploads import Sender, send_checkpoint, send_files, send_re
 
 LOOK_S = 0.2
 STOP_S = 1_800.0
-"""A trainer that was told to stop and has not after so long is ended."""
+"""A trainer that was asked to stop and has not stopped after this time is ended."""
 NAMED_UNSENT = 5
 RESULT_BYTES = 1024 * 1024
 

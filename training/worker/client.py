@@ -159,7 +159,7 @@ class Client:
                         raise ServerRefusal(0, "too_large", f"{part.stem}: has more than its {size} bytes", {})
                     file.write(chunk)
                     if given_up():
-                        raise GivenUp(f"download of {part.stem}: told to end")
+                        raise GivenUp(f"download of {part.stem}: asked to end")
             if have < size:
                 raise httpx.RemoteProtocolError("the file ended early")
 
@@ -200,7 +200,7 @@ class Client:
             until = time.monotonic() + pause
             while time.monotonic() < until:
                 if given_up():
-                    raise GivenUp(f"{what}: told to end while the server was away")
+                    raise GivenUp(f"{what}: asked to end while the server was away")
                 time.sleep(0.2)
 
 

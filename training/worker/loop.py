@@ -146,7 +146,7 @@ def _build_parser() -> argparse.ArgumentParser:
         "--serve-with",
         choices=("auto", "vllm", "transformers"),
         default="auto",
-        help="what serves them; auto: vLLM where it is installed and a GPU is there",
+        help="what serves them; auto: vLLM if it is installed and there is a GPU",
     )
     parser.add_argument(
         "--vllm-server", metavar="URL", help="a vLLM server for attempts of RL, on GPUs of its own (docs/training.md)"

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from webapp.accounts.models import ApiToken, User
 
 OF_PROGRAM = Q(password__startswith=UNUSABLE_PASSWORD_PREFIX)
-"""Accounts of programs: nobody can sign in with them, they only have API tokens."""
+"""Accounts of programs: sign-in is not possible, they only have API tokens."""
 
 
 def list_tokens(owner: User | None) -> QuerySet[ApiToken]:

@@ -12,7 +12,7 @@ PURPOSES: dict[str, str] = {
     Role.ANNOTATOR: "Works through queues and labelling sessions that others set up.",
     Role.ADJUDICATOR: "Sets up the work of annotators, and has the last word if they disagree.",
     Role.RESEARCHER: "Sets up reviews, and makes datasets and trains models from what comes out of them.",
-    Role.OPERATOR: "Keeps batches, training and their workers running for everyone.",
+    Role.OPERATOR: "Keeps batches, training and their workers running for all users.",
     Role.ADMIN: "Manages the installation and its users.",
 }
 

@@ -43,7 +43,7 @@ RAIL_OF_APP = {
 RAIL_OF_PAGE = {"ecosystem": "statistics", "ecosystem-themes": "statistics"} | dict.fromkeys(
     ("attempt-pictures", "call-pictures", "review-pictures"), "statistics"
 )
-"""Pages above the apps, by URL name, where it is not the key itself."""
+"""Pages above the apps, by URL name, if it is not the key itself."""
 
 
 def find_rail_key(app: str, page: str) -> str:

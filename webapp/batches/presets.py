@@ -46,7 +46,7 @@ PUBLISHED: tuple[PublishedChoice, ...] = (
     PublishedChoice("rule", "proportion", "ES 4.2, Eq. 10: the share of checks that hold"),
     PublishedChoice("frames", False, "ES 4.2, Eq. 10: nothing but the checks counts"),
     PublishedChoice("audit_rejects", False, "ES 4: tasks are not audited"),
-    PublishedChoice("teach_unsolved", True, "ES 4, B.2: no solver stands before the teacher"),
+    PublishedChoice("teach_unsolved", True, "ES 4, B.2: no solver runs before the teacher"),
     PublishedChoice("conversational", True, "ES 5.1: two interaction settings"),
     PublishedChoice("teacher_user", "base", "ES A.3, Figure 24"),
     PublishedChoice("filter_by_reward", False, "ES B.2: format and impossibility alone"),

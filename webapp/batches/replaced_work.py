@@ -24,7 +24,7 @@ from webapp.scenarios.human_work import edited_tasks
 from webapp.scenarios.models import ReviewState, Task
 
 NAMED = 3
-"""So many batches are named; the others are counted."""
+"""Number of batches that are named; the others are counted."""
 
 
 @dataclass(frozen=True)

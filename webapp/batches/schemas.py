@@ -248,7 +248,7 @@ class ItemQuery(PageQuery):
     level: Annotated[
         Literal["theme", "scenario", "task", "trajectory"] | None, Field(description="What is made of it.")
     ] = None
-    stage: Annotated[ShortText, Field(description="Stands in this stage, or ended there.")] = ""
+    stage: Annotated[ShortText, Field(description="Is in this stage, or ended there.")] = ""
     ended: Annotated[
         Literal["entered", "kept", "rejected", "failed", "repaired"] | None,
         Field(description="With `stage`: what it came to there, whatever became of the item since."),

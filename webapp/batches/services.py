@@ -101,8 +101,8 @@ def check_settings(user: Any, settings: BatchSettings, themes: int) -> BatchSett
     settings = _apply_limits(user, settings, themes)
     if settings.cap is not None and (unknown := list_unpriced_models(settings)):
         raise InputError(
-            f"A cap of {settings.cap:g} could not be kept: nobody has said what {', '.join(unknown)} costs. Set its "
-            "price on the page of its endpoint (0 where it is free), or have it launched without a cap."
+            f"A cap of {settings.cap:g} cannot be kept: the price of {', '.join(unknown)} is not known. Set its "
+            "price on the page of its endpoint (0 if it is free), or launch the batch without a cap."
         )
     return settings
 
@@ -202,7 +202,7 @@ def resume_batch(user: Any, pk: int, cap: float | None = None) -> Batch:
     """Resume a stopped batch; a capped one needs a higher cap. Raises InputError."""
     batch = lock_batch(pk)
     if batch.state not in STILL:
-        raise InputError(f"Only a batch that stands still is resumed; this one is {batch.state}.")
+        raise InputError(f"Only a paused, capped or failed batch can be resumed; this one is {batch.state}.")
     if cap is not None:
         settings = BatchSettings.model_validate(batch.settings).model_copy(update={"cap": cap})
         themes = batch.items.filter(level="theme").count()

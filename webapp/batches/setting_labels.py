@@ -32,12 +32,12 @@ STAGE_WORDS = {
     "blueprints": "walks on the graph of tools, merged in pairs and pruned; reasoning nodes and edges; no two alike",
     "intent": "what a user says so that the steps of the blueprint are needed",
     "arguments": "each call filled in and executed, up to the golden state",
-    "refine": "the least words, without names of the system; sentences that nobody needs are left out",
-    "weak_edges": "which tool's output another one may take as well, beside the strong edges",
+    "refine": "the fewest words, without names of the system; unnecessary sentences are left out",
+    "weak_edges": "which tool's output another one may take as well, in addition to the strong edges",
     "walk": "a random walk by the weights of edges, its values from results and from the state; each call is tried",
     "review": "what is left of the walk: calls taken out or put in order, never added; executed, each value traced",
     "draft": "what a user says whom the chain serves, without technical details",
-    "answer": "the chain executed; the final words and what they ask to be told, the answer worked out by code, and "
+    "answer": "the chain executed; the final words and what they ask for, the answer worked out by code, and "
     "words that hide tools and order",
     "rubric": "criteria on the answer's fields, and facts for a judge; tried on the end of the reference",
     "query": "what a user wants that takes loops, branches and sums, without names of tools or fields",
@@ -47,12 +47,12 @@ STAGE_WORDS = {
     "instruction": "a task in that state, without names of tools or fields",
     "checklist": "what must be true in the end for the task to be done",
     "checks": "a function for each line of the checklist, run on the initial state",
-    "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference "
+    "solve": "the teacher tries; the shortest try that earns 1, without unnecessary calls, becomes the reference "
     "(autoforge: the blueprint is it, and some try must reach the golden state; programmatic and walk: the solution or "
     "the chain is it, and enough tries must agree); all tries are kept",
     "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once (autoforge: "
     "left out)",
-    "rollout": "the teacher acts in a task that somebody solved, alone or with a simulated user",
+    "rollout": "the teacher acts in a task that was solved, alone or with a simulated user",
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",
 }
@@ -116,7 +116,7 @@ FINDING = (
     SettingLabel(
         "least_modelability",
         "Modelability",
-        "how well a program can stand for it: from this mark on, of 10",
+        "how well a program can represent it: from this mark on, of 10",
         "published",
     ),
     SettingLabel(
@@ -152,7 +152,7 @@ SCORING = (
     SettingLabel("action_range", "Actions", "of a trajectory that is kept", "ours"),
 )
 GRAPH = (
-    SettingLabel("graph.judge_anew", "Judge edges anew", "also of environments whose edges are stored", "ours"),
+    SettingLabel("graph.judge_anew", "Judge edges again", "also of environments whose edges are stored", "ours"),
     SettingLabel("graph.walks", "Walks", "drawn on the graph of an environment's tools; AutoForge: thousands", "ours"),
     SettingLabel("graph.least_steps", "Least steps", "tools of a walk", "ours"),
     SettingLabel("graph.most_steps", "Most steps", "tools of a walk", "ours"),

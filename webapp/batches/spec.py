@@ -33,7 +33,7 @@ class BatchSettings(Frozen):
     variant: Variant = "envscaler"
     """Whose pipeline its items go through."""
     preset: PresetName = OURS
-    """Whose choices `stages` began with; where they are others now, the batch departs from it (`presets.py`)."""
+    """Preset that `stages` began with; if its choices differ now, the batch departs from it (`presets.py`)."""
     stages: StageSettings = StageSettings()
     models: dict[str, str] = Field(default_factory=dict)
     sampling: dict[str, Sampling] = Field(default_factory=dict)
@@ -41,7 +41,7 @@ class BatchSettings(Frozen):
     embeddings: str = ""
     """`endpoint id/model` whose vectors say which themes may be one, or `local`; "" is the site's default."""
     prompts: dict[str, str] = Field(default_factory=dict)
-    """Its own texts of prompts, by name; checked where they are given (`synthesis/prompts/trial.py`)."""
+    """Its own texts of prompts, by name; checked when they are given (`synthesis/prompts/trial.py`)."""
     cap: Annotated[float, Field(ge=0)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     lanes: Annotated[int, Field(ge=1, le=8)] = 1

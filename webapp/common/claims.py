@@ -40,7 +40,7 @@ class Claim(Generic[Row]):
             raise self.stale()
 
     def stale(self) -> StaleClaim:
-        return StaleClaim(f"{self}: another worker holds it by now, or nobody.")
+        return StaleClaim(f"{self}: another worker holds it by now, or none.")
 
     def __str__(self) -> str:
         return f"Claim {self.number} of {self.model._meta.verbose_name} {self.row}"

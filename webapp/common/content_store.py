@@ -19,7 +19,7 @@ from synthesis.runtime.encoding import hash_state
 
 LEVEL = 3
 Saved = Literal["created", "unchanged", "updated", "beside", "kept"]
-"""What became of a record that came in.
+"""Outcome of an incoming record.
 
 Human work stays current: with `beside` the record is stored as a further version or revision that is not current, and
 with `kept` it was stored before.

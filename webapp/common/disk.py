@@ -39,8 +39,8 @@ class Disk:
         """For people; the same on pages, in `/healthz` and in answers."""
         return (
             f"The disk is almost full: {self.free // MIB:,} MiB are free, and {self.reserve // MIB:,} MiB are kept for "
-            "the database. What is here is safe; no job begins and no file is taken until there is room. Then all goes "
-            "on by itself."
+            "the database. What is here is safe; no job begins and no file is taken until there is room. Then work "
+            "continues automatically."
         )
 
 

@@ -20,10 +20,10 @@ LARGEST_ID = 2**63 - 1
 MOST_DIGITS = len(str(LARGEST_ID))
 LARGEST_FLOAT = 2.0**53
 MOST_TEXT = 1 << 23
-"""All that a request may carry: for what a person wrote, which is refused and shown again where it is too long."""
+"""Limit of a whole request, for texts written by people, which are refused and shown again if they are too long."""
 MOST_SEARCHED = 200
 MOST_PICKS = 200
-"""So many ticked rows an address takes."""
+"""Number of selected rows that an address accepts."""
 NAMES_READ = "_names_read"
 """The attribute of a query in which readers note the names that they asked for."""
 

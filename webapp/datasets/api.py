@@ -87,7 +87,7 @@ def create_dataset(request: HttpRequest, body: DatasetIn) -> Any:
 
 def _create_file_dataset(request: HttpRequest, body: DatasetIn) -> Dataset:
     if body.dry_run:
-        raise Problem(422, "A dry run is for a selection. What an uploaded file holds, GET /files/{file} tells.")
+        raise Problem(422, "A dry run is for a selection. GET /files/{file} shows what an uploaded file holds.")
     file = StoredFile.objects.filter(public_id=body.file, deleted_at=None).first()
     if file is None:
         raise Problem(422, f"file: there is no file {body.file!r}.")

@@ -70,7 +70,7 @@ def file_filters(user: Any) -> tuple[ListFilter, ...]:
         list_filters.make_contains_filter("q", "Name", "filename"),
         list_filters.make_choice_filter("kind", "Rows are", KINDS),
         list_filters.make_choice_filter("state", "State", FileState.values),
-        list_filters.make_started_by_filter(user, "nobody known"),
+        list_filters.make_started_by_filter(user, "not known"),
     )
 
 

@@ -48,7 +48,7 @@ from webapp.scenarios.verifiers import VERIFIER_NAMES
 from webapp.trajectories.export.archive import build_attachment, read_blocks
 
 SHOWN = 20
-"""So many rows that came out otherwise are named on a dataset's page."""
+"""Number of rows with a different result that are named on a dataset's page."""
 
 
 @require_scope("read")

@@ -55,7 +55,7 @@ def upload_file(
     ] = "",
     bad_lines: Annotated[
         Literal["refuse", "leave_out"],
-        Form(description="`leave_out`: lines with problems are left out and told in the report; the rest is kept."),
+        Form(description="`leave_out`: lines with problems are left out and listed in the report; the rest is kept."),
     ] = "refuse",
 ) -> Any:
     """Upload training data, one JSON object a line. It is checked line by line; one with problems is not kept.

@@ -33,7 +33,7 @@ PURPOSE = "fine-tune"
 LINES = "One JSON object a line is expected (JSON Lines)."
 CHECK = "training.dataset.upload_check"
 MOST_WAITING = 8
-"""So many of a person's large files may wait for their check."""
+"""Number of a person's large files that may wait for their check."""
 AT_ONCE_BYTES = 16 << 20
 """Larger files are checked by a job; until it has ended their state is `uploaded`."""
 

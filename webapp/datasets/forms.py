@@ -59,7 +59,7 @@ OUTCOMES = [
     ),
 ]
 SETTINGS = [("", "any"), ("task", "task"), ("conversation", "conversation")]
-ATTEMPTED_AS: Options = [("task", "a task, told at once"), ("conversation", "a conversation with a user")]
+ATTEMPTED_AS: Options = [("task", "a task, stated at once"), ("conversation", "a conversation with a user")]
 NAMES = (
     "source",
     "category",
@@ -102,7 +102,7 @@ class SplitForm(forms.Form):
         max_length=100,
         required=False,
         widget=PlainInput(attrs={"placeholder": "not stated"}),
-        help_text="Under which the rows may be used, such as apache-2.0. It stands in the dataset's card.",
+        help_text="The licence of the rows, such as apache-2.0. It is shown in the dataset's card.",
     )
     unit = forms.ChoiceField(label="Split by", choices=[(unit, unit) for unit in UNITS])
     test_share = forms.FloatField(

@@ -34,7 +34,7 @@ def freeze_dataset(context: JobContext) -> dict[str, Any]:
     """Freeze the dataset that the payload names. A second attempt starts over; one that is ready is left alone."""
     dataset = Dataset.objects.select_related("file").filter(pk=context.payload["dataset"]).first()
     if dataset is None:
-        raise InputError("The dataset is gone.")
+        raise InputError("The dataset no longer exists.")
     if dataset.state == DatasetState.READY:
         return _build_result(dataset)
     Dataset.objects.filter(pk=dataset.pk).update(state=DatasetState.FREEZING, error="")

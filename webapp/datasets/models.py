@@ -72,7 +72,7 @@ class Dataset(models.Model):
     stored = models.CharField(max_length=200, blank=True)
     sha256 = models.CharField(max_length=64, blank=True)
     manifest = OrderedJSONField(default=dict)
-    """A `training.dataset.Manifest`; its `sentence` stands beside every result."""
+    """A `training.dataset.Manifest`; its `sentence` is shown with every result."""
     left_out = OrderedJSONField(default=dict)
     tokens = OrderedJSONField(default=dict)
     """What the preflight knows of lengths: characters by row as {mean, p95, most}."""
@@ -81,7 +81,7 @@ class Dataset(models.Model):
     environments = models.PositiveIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
     licence = models.CharField(max_length=100, blank=True, default="")
-    """Under which its rows may be used, as whoever made it says: an SPDX identifier or words."""
+    """Licence of its rows, as stated by its maker: an SPDX identifier or words."""
     archived = models.BooleanField(default=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -35,9 +35,9 @@ from webapp.trajectories.models import Trajectory
 COUNTED = 20_000
 """Rows are counted so far."""
 TASKS = 5_000
-"""So many tasks are looked at, the first ones; the rest is counted."""
+"""Number of tasks that are read, starting with the first; the rest is counted."""
 SAMPLED = 100
-"""So many trajectories are looked at: their conversations have to be read."""
+"""Number of trajectories that are read, with their conversations."""
 SAMPLED_BYTES = 4 << 20
 """As many of those as are stored in so much, compressed: all of them are read at once."""
 LOOKED_BYTES = 8 << 20
@@ -45,7 +45,7 @@ LOOKED_BYTES = 8 << 20
 SHOWN = 8
 SEEDS = 200
 SEEDED = 500
-"""So many units are asked whether a seed leaves both sides something."""
+"""Number of units for which a seed is checked to leave no side empty."""
 UNITS: tuple[SplitUnit, ...] = get_args(SplitUnit)
 INSTEAD = " Take one of these instead."
 MEANINGS: dict[SplitUnit, str] = {
@@ -53,7 +53,7 @@ MEANINGS: dict[SplitUnit, str] = {
     "scenario": "Starting states are held out: the tools are known, the data is not.",
     "task": "Single tasks are held out: tools and data are known, the instruction is not.",
     "behaviour": "What is asked is held out: tasks with the same instruction and reference calls stay together, "
-    "wherever they stand. A row without a reference is left out.",
+    "in whichever environment they are. A row without a reference is left out.",
 }
 
 
@@ -182,7 +182,7 @@ def _describe_apart(apart: ApartFrom) -> str:
     plural = "s" * (apart.names != 1)
     told = f"Apart from {apart.name}: its {apart.names:,} {apart.by}{plural} stay out."
     if apart.unknown:
-        told += f" Of {apart.unknown:,} of its rows nobody knows the {apart.by}."
+        told += f" Of {apart.unknown:,} of its rows the {apart.by} is not known."
     return told
 
 

@@ -57,7 +57,7 @@ class Facts:
 
 
 _KNOWN: OrderedDict[str, Facts] = OrderedDict()
-"""By hash (with the side, where it is not the one to learn from): a dataset never changes."""
+"""By hash (with the side, if it is not the one to learn from): a dataset never changes."""
 KEPT = 4
 
 

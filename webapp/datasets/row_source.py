@@ -38,7 +38,7 @@ from webapp.trajectories.rollouts.plans import build_rollout_task
 from webapp.trajectories.rollouts.services import NO_CONTENT, find_judging_obstacle
 
 TASKS = 50
-"""So many tasks are read at once; their programs and states one after another."""
+"""Number of tasks that are read at once; their programs and states one after another."""
 LINE_BYTES = UploadLimits().line_bytes
 REASONS = 50
 WORDS = {

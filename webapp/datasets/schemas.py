@@ -147,7 +147,7 @@ class DatasetLine(Schema):
     source: Literal["selection", "file"]
     state: Literal["freezing", "ready", "failed"]
     error: str
-    sentence: Annotated[str, Field(description="What has to stand beside every result on this dataset.")]
+    sentence: Annotated[str, Field(description="What has to be shown with every result on this dataset.")]
     split_unit: Annotated[SplitUnit | None, Field(description="What the split keeps together; null: nothing held out.")]
     sha256: str
     train_rows: int

@@ -27,7 +27,7 @@ NAMES_FILE = "names.json"
 NEAR_FILE = "near_duplicates.json"
 INDEX_FILES: dict[SideName, str] = {"train": "train.index.json", "test": "test.index.json"}
 BESIDE = (NAMES_FILE, NEAR_FILE, *INDEX_FILES.values())
-"""Files beside those of the dataset itself, which no worker needs: names of its rows, near-duplicates, indexes."""
+"""Further files of a dataset, which no worker needs: names of its rows, near-duplicates, indexes."""
 PIECE = 1 << 20
 
 

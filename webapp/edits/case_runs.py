@@ -20,7 +20,7 @@ from webapp.environments.models import Assessment, CaseState, Tool, ToolCase, Ve
 from webapp.review.tools.person_verdicts import PersonVerdict, classify_case, find_person_verdicts
 
 SECONDS = 4.5
-"""So long cases are run for a page; what was not begun by then is said."""
+"""Seconds for which cases are run for a page; cases not begun by then are reported."""
 MOST_CASES = 200
 REPEATS = 3
 OTHER_SEEDS = range(1_000_003, 1_000_009)

@@ -15,7 +15,7 @@ from webapp.trajectories.models import Trajectory
 
 MOST_DATASETS = 200
 MOST_BYTES = 1 << 30
-"""So many bytes of dataset files are looked through; what was not looked at is counted."""
+"""Number of bytes of dataset files that are read; the rest is counted."""
 MOST_JOBS = 20
 HEAD = 400
 _ID = re.compile(rb'"id": "(revision|trajectory):(\d{1,18})[":]')

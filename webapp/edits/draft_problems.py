@@ -39,7 +39,7 @@ def find_form_problem(edit: Edit) -> str:
     if problem or kind == "rubric":
         return problem
     if kind == "golden" and edit.body.get("checks"):
-        return "A golden state judges this task, and no checks beside it. Leave the checks out."
+        return "A golden state judges this task, without checks. Leave the checks out."
     if kind != "golden" and edit.body.get("equality"):
         return "No golden state judges this task, so there is no equality to choose."
     form, expected = read_form_and_expected(edit.revision)

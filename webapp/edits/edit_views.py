@@ -317,7 +317,7 @@ def show_saving(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def drop_draft(request: HttpRequest, pk: int) -> HttpResponse:
     """Drop a draft."""
-    return _change_draft(request, pk, services.drop_edit, "The draft is put away. You can take it up again here.")
+    return _change_draft(request, pk, services.drop_edit, "The draft is dismissed. You can restore it here.")
 
 
 @require_scope("review")
@@ -339,7 +339,7 @@ def copy_draft(request: HttpRequest, pk: int) -> HttpResponse:
 def renew_draft(request: HttpRequest, pk: int) -> HttpResponse:
     """Put a draft on the current version or revision."""
     return _change_draft(
-        request, pk, services.renew_base, "The draft stands on what is current now. Look at what it changes."
+        request, pk, services.renew_base, "The draft is now based on the current version. Look at what it changes."
     )
 
 

@@ -38,7 +38,7 @@ def start_forecast(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         row = services.find_edit(pk)
         if row.state != EditState.DRAFT:
-            raise InputError("This edit is no draft any more.")
+            raise InputError("This edit is no longer a draft.")
         services.start_forecast(request.user, pk, again=True)
     except InputError as error:
         messages.error(request, str(error))

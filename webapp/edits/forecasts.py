@@ -40,10 +40,10 @@ from webapp.scenarios.references import find_reference
 from webapp.trajectories.stored_runs import load_stored_runs
 
 MOST_RUNS = 2_000
-"""So many attempts are executed again; of more a sample, those at approved tasks first."""
+"""Number of attempts that are executed again; of more a sample, those at approved tasks first."""
 MOST_JUDGED = 20
 """Attempts of a task about which the judge is asked if its criteria were edited: the newest."""
-TOO_OLD = f"Not judged anew: the judge is asked about the {MOST_JUDGED} newest attempts alone."
+TOO_OLD = f"Not judged again: the judge is asked about the {MOST_JUDGED} newest attempts alone."
 MOST_FINDINGS = 50
 WHY_CHARS = 2_000
 Progress = Callable[[int, int, str], None]

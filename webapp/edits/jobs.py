@@ -37,7 +37,7 @@ def forecast_edit(context: JobContext) -> dict[str, Any]:
     rows = Forecast.objects.select_related("edit__environment", "edit__version", "edit__task", "edit__revision")
     forecast = rows.filter(pk=context.payload["forecast"]).first()
     if forecast is None:
-        raise InputError("The edit is gone.")
+        raise InputError("The edit no longer exists.")
     if forecast.state == ForecastState.READY:
         return _build_report(forecast)
     if forecast.edit.digest != forecast.digest:
@@ -63,7 +63,7 @@ def repair_tool(context: JobContext) -> dict[str, Any]:
     tool = Tool.objects.select_related("version").filter(pk=context.payload["tool"]).first()
     user = find_job_user(context)
     if tool is None or user is None:
-        raise InputError("The tool, or who asked for its repair, is gone.")
+        raise InputError("The tool, or the person who requested its repair, no longer exists.")
     origin = Edit.objects.filter(pk=context.payload.get("origin") or 0).first()
     context.progress(0, 1, "the author model writes")
     edit = ask_repair(user, tool, origin, sample=context.job_id)

@@ -58,7 +58,7 @@ class Edit(models.Model):
     why = models.TextField(blank=True)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="edits")
     by_model = models.CharField(max_length=300, blank=True)
-    """The model that wrote it, where a person asked one for a repair."""
+    """The model that wrote it, if a person asked one for a repair."""
     origin = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     """The edit that this one was copied from, or that a model was shown."""
     saved_version = models.ForeignKey(

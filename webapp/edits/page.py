@@ -65,7 +65,7 @@ STATE_SHOWN = 200_000
 CASES_SHOWN = 30
 LINES_SHOWN = 30
 TASKS_SHOWN = 200
-"""So many tasks are listed under each heading; the others are counted."""
+"""Number of tasks that are listed under each heading; the others are counted."""
 
 
 def build_edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -31,15 +31,15 @@ class EditOut(Schema):
     kind: Annotated[str, Field(description="program or task.")]
     state: Annotated[str, Field(description="draft, saved or dropped.")]
     environment_id: int
-    version_id: Annotated[int, Field(description="The version that it stands on.")]
+    version_id: Annotated[int, Field(description="The version that it is based on.")]
     tool: str
     task_id: int | None
-    revision_id: Annotated[int | None, Field(description="The revision that it stands on, of a task.")]
+    revision_id: Annotated[int | None, Field(description="The revision of a task that it is based on.")]
     body: Json
     serial: Annotated[int, Field(description="Grows with every write.")]
     why: str
     author: str
-    by_model: Annotated[str, Field(description="The model that wrote it; empty where a person did.")]
+    by_model: Annotated[str, Field(description="The model that wrote it; empty if a person did.")]
     saved_version_id: int | None
     saved_revision_id: int | None
     updated_at: datetime
@@ -78,7 +78,7 @@ class EditAnswerField(BodyIn):
 
     name: Annotated[ShortText, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")]
     type: AnswerType = "text"
-    description: Annotated[Text, Field(max_length=300, description="What the agent is told of it.")] = ""
+    description: Annotated[Text, Field(max_length=300, description="The description of it that the agent sees.")] = ""
     unit: Annotated[ShortText, Field(max_length=40)] = ""
     tolerance: Annotated[float, Field(ge=0, le=1e9)] = 0
     choices: Annotated[list[ShortText], Field(max_length=100)] = []
@@ -199,7 +199,7 @@ class ForecastTaskOut(Schema):
     audit_after: str
     audit_words: Annotated[str, Field(description="The first faults that the audit would find.")]
     approved: bool
-    approval: Annotated[str, Field(description="carries, reopens, or empty where nobody decided on it.")]
+    approval: Annotated[str, Field(description="carries, reopens, or empty if there is no decision on it.")]
     approval_why: str
     stored: int
     executed: int

@@ -36,8 +36,8 @@ def check_address(url: str, *, vouched: bool = False) -> Reach | None:
         return reach
     if get_address_kind(address) != "public":
         raise InputError(
-            f"{host} is inside a private network, or may lead into one ({address}). Requests go there only if whoever "
-            f"starts the server lists it: ENVARIUM_ENDPOINT_HOSTS={host}:{port}"
+            f"{host} is inside a private network, or may lead into one ({address}). Requests go there only if the "
+            f"operator of the server lists it: ENVARIUM_ENDPOINT_HOSTS={host}:{port}"
         )
     raise InputError(
         f"The address {url} is not https: a key would travel in the clear. Use https, or list the host at start: "

@@ -89,7 +89,7 @@ def build_save_call(request: HttpRequest, row: Endpoint | None) -> ApiExample:
 def delete_endpoint(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Endpoint, pk=pk)
     services.delete_endpoint(request.user, pk)
-    messages.success(request, f"{row.name} is gone, with its key. Jobs that would use it say so.")
+    messages.success(request, f"{row.name} is deleted, with its key. Jobs that need it report that.")
     return redirect("endpoints:list")
 
 
@@ -119,7 +119,7 @@ def save_structured_form(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"Kept. Whoever wants JSON of {row.name} asks for it so from now on.")
+        messages.success(request, f"Saved. From now on, JSON is requested from {row.name} in this form.")
     return redirect("endpoints:edit", pk)
 
 

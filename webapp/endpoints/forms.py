@@ -36,7 +36,7 @@ class EndpointForm(forms.Form):
         max_length=2_000,
         required=False,
         widget=forms.PasswordInput(render_value=False),
-        help_text="Kept encrypted and never shown again. Leave it empty where the server wants none.",
+        help_text="Kept encrypted and never shown again. Leave it empty if the server needs none.",
     )
     no_key = forms.BooleanField(label="Keep no key", required=False)
     models = forms.CharField(
@@ -110,14 +110,14 @@ class PriceForm(forms.Form):
         min_value=0,
         max_value=MAX_PRICE,
         required=False,
-        help_text="Leave it empty where cached tokens cost what others cost.",
+        help_text="Leave it empty if cached tokens cost the same as others.",
     )
     completion = forms.FloatField(
         label="Reply",
         min_value=0,
         max_value=MAX_PRICE,
-        help_text="With its reasoning. Say 0 for what is free: no spend cap is kept for a model whose price nobody has "
-        "said.",
+        help_text="With its reasoning. Enter 0 for a free model: a spend cap cannot be kept for a model "
+        "without a price.",
     )
 
     def price(self) -> Price:

@@ -46,9 +46,9 @@ class Endpoint(models.Model):
     left_out = OrderedJSONField(default=dict)
     """By model the parameters that it refuses, each with `instead` (its name there, or nothing) and `said`."""
     from_environment = models.BooleanField(default=False)
-    """Registered at start from OPENAI_BASE_URL: whoever starts the server vouches for its address."""
+    """Registered at start from OPENAI_BASE_URL: the operator of the server vouches for its address."""
     served_here = models.BooleanField(default=False)
-    """This site's own: the models that its workers serve. Nobody edits it; its address is this site's."""
+    """This site's own: the models that its workers serve. It cannot be edited; its address is this site's."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

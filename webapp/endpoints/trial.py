@@ -36,14 +36,14 @@ ASKED = Message(role="user", content="Call the tool ping with the word hello. Sa
 GREETING = Message(role="user", content="Say hello in one short sentence.")
 """Says nothing of JSON, so that only a server that holds its model to it gets any."""
 OBJECT = Message(role="user", content="Say hello, as JSON.")
-"""OpenAI refuses `json_object` where no message says JSON."""
+"""OpenAI refuses `json_object` if no message mentions JSON."""
 REFUSED = ("refused", "failed")
 WITHOUT_CALLS = "If it cannot call tools, use the prompt style ReAct or func(args)."
 
 ADVICE = {
     "unreachable": "Is the server running, and is this its address, up to and with /v1?",
     "timeout": "It may still be loading its model: try again in a while, or with a smaller one.",
-    "malformed": "Is this its address, up to and with /v1? A page to sign in, or a proxy, may stand before it.",
+    "malformed": "Is this its address, up to and including /v1? A sign-in page or a proxy may be in front of it.",
 }
 
 
@@ -122,7 +122,7 @@ async def _find_structured_form(chat: OpenAIChat) -> tuple[StructuredForm | None
             reply = await chat.complete([question], max_tokens=TOKENS, temperature=0, response_format=reply_format)
         except LLMError as error:
             if error.reason not in REFUSED:
-                return None, f"What it holds replies to could not be told: {error}"
+                return None, f"The forms that it holds replies to could not be determined: {error}"
             findings.append(f"{form} is refused ({error})")
             continue
         if _has_form(reply, form):

@@ -46,7 +46,7 @@ class ChangedTool:
     name: str
     outcome: str
     failed: int
-    """So many of its calls had failed."""
+    """Number of its calls that had failed."""
 
 
 def find_changed_tools(versions: Collection[Version]) -> dict[int, list[ChangedTool]]:

@@ -90,7 +90,7 @@ class Version(models.Model):
     record = OrderedJSONField(default=dict)
     rule_count = models.PositiveIntegerField(default=0)
     category_sizes = ArrayField(models.PositiveIntegerField(), default=list)
-    """For each entity of the state its attributes; empty where the record defines no state."""
+    """Number of attributes of each entity of the state; empty if the record defines no state."""
     query_count = models.PositiveIntegerField(default=0)
     change_count = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)

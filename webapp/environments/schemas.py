@@ -23,14 +23,14 @@ class EnvironmentFilter(Schema):
     finding: Annotated[ShortText, Field(description="A kind of finding that the current version has.")] = ""
     tools_min: Annotated[Count | None, Field(description="Tools at least.")] = None
     tools_max: Annotated[Count | None, Field(description="Tools at most.")] = None
-    source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
+    source: Annotated[ShortText, Field(max_length=32, description="Its source, such as starter.")] = ""
     leave_out: Annotated[ShortText, Field(max_length=32, description="Not from this source.")] = ""
     holds: Annotated[
         Literal["", "query", "change", "categories", "scenarios", "tasks", "trajectories", "score"],
         Field(description="What `least` and `most` count; without either, whatever has such a number."),
     ] = ""
-    least: Annotated[Count | None, Field(description="At least so many of what `holds` names.")] = None
-    most: Annotated[Count | None, Field(description="At most so many of what `holds` names.")] = None
+    least: Annotated[Count | None, Field(description="Minimum of what `holds` names.")] = None
+    most: Annotated[Count | None, Field(description="Maximum of what `holds` names.")] = None
     variant: Annotated[
         Literal["", Variant, "none"], Field(description="Whose pipeline made it; `none`: no batch did.")
     ] = ""

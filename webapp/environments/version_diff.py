@@ -14,7 +14,7 @@ LINES_UP_TO = 6_000
 LINE_UP_TO = 2_000
 ROWS_UP_TO = 1_500
 NEAR = 3
-"""So many equal lines stand around a change."""
+"""Number of equal lines shown around a change."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from webapp.jobs.registry import KINDS
 logger = logging.getLogger(__name__)
 
 AWAY_SECONDS = 15.0
-"""So long a job waits for a database that is being started again."""
+"""Time that a job waits for a database that is being restarted."""
 T = TypeVar("T")
 
 

@@ -35,7 +35,7 @@ class Job(models.Model):
     queue = models.CharField(max_length=16)
     title = models.CharField(max_length=200)
     subject = models.CharField(max_length=64, blank=True)
-    """What it works on, spelled as events' topics are (`trajectory:5`); empty where that is no one thing."""
+    """What it works on, spelled as events' topics are (`trajectory:5`); empty if it is not a single object."""
     state = models.CharField(max_length=16, choices=JobState.choices, default=JobState.QUEUED)
     payload = OrderedJSONField(default=dict)
     attempt = models.PositiveIntegerField(default=0)
@@ -55,7 +55,7 @@ class Job(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
     woken_at = models.DateTimeField(null=True, blank=True)
-    """When the queue was last told of this row, so that the reaper does not flood a long queue."""
+    """When this row was last sent to the queue, so that the reaper does not flood a long queue."""
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 

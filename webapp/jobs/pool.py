@@ -12,7 +12,7 @@ from celery.signals import worker_before_create_process, worker_process_init
 from webapp.jobs import memory_limit
 
 PRELOADED = {"llm": ("synthesis.llm.client",)}
-"""By queue, what its jobs need and nobody else does: loaded once a worker, not once a job."""
+"""By queue, modules that only its jobs need: loaded once per worker, not once per job."""
 _prepared = False
 
 

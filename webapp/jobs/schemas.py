@@ -30,8 +30,8 @@ class JobLine(Schema):
     subject: Annotated[
         str,
         Field(
-            description="What it works on, spelled as in live updates: `trajectory:5`, `batch:7`. Empty where that is "
-            "no one thing."
+            description="What it works on, spelled as in live updates: `trajectory:5`, `batch:7`. Empty if it is "
+            "not a single object."
         ),
     ]
     queue: str

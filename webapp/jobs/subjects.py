@@ -11,7 +11,7 @@ from django.urls import NoReverseMatch
 from webapp.jobs.models import Job
 
 Page = Callable[[int], tuple[str, str]]
-"""Of a row's number the words and the address of its page. Raises ObjectDoesNotExist where it is gone."""
+"""The words and the page address of a row, by its number. Raises ObjectDoesNotExist if it was deleted."""
 
 PAGES: dict[str, Page] = {}
 
@@ -46,7 +46,7 @@ class MadeLink(NamedTuple):
 Made = Callable[[Job], list[MadeLink]]
 MADE_BY: dict[str, Made] = {}
 LINKED = 20
-"""So many rows that a result names are linked."""
+"""Number of rows named by a result that are linked."""
 
 
 def register_made_links(*kinds: str) -> Callable[[Made], Made]:

@@ -22,7 +22,7 @@ FOLDER = "imports"
 IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers", "import_tool_documents")
 MOST_WAITING = 8
 HEAD_BYTES = 1 << 16
-"""Of a file: so much of it is looked at, unpacked, to say where it belongs."""
+"""Bytes of a file, unpacked, that are read to determine its kind."""
 
 
 def is_atif(file: File[bytes]) -> bool:

@@ -55,7 +55,7 @@ class PartedLabel:
     name: str
     parent_name: str
     groups: tuple[tuple[str, int], ...]
-    """By person: the group's name, and how many labels it has; without a name the label stands alone."""
+    """By person: the group's name, and how many labels it has; without a name the label is ungrouped."""
     distance: float
 
 

@@ -36,7 +36,7 @@ from webapp.review.queues import can_edit
 SHOWN = 50
 POSTS_SHOWN = 200
 MOST_COLUMNS = 5
-"""So many people have a column each; of more, each line lists its own."""
+"""Number of people with a column each; with more people, each line lists its own."""
 
 
 def describe_label(tree: FrozenTree, label: Label) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def settle_agreed_items(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"Settled, since everybody agrees: {counted(number, 'item')}.")
+        messages.success(request, f"Settled, because all annotators agree: {counted(number, 'item')}.")
     return redirect("labelling:adjudication", pk)
 
 

@@ -36,15 +36,15 @@ class SessionForm(forms.Form):
         min_value=1, max_value=MOST_OVERLAP, initial=3, label="Answers for each item",
         help_text="So many different people are asked about each. Three or more can be outvoted one by one.",
     )  # fmt: skip
-    members = PeopleField(label="People", help_text="Nobody ticked: everybody who may annotate.")
+    members = PeopleField(label="People", help_text="If none is selected, all people who may annotate.")
     lease_minutes = forms.IntegerField(
         min_value=LEASE_MINUTES[0], max_value=LEASE_MINUTES[1], initial=15, label="Minutes that an item is held",
-        help_text="Longer as long as somebody works on it; then it goes to others, and the draft is kept.",
+        help_text="Extended while the annotator works on it; then it goes to others, and the draft is kept.",
     )  # fmt: skip
     guideline = forms.CharField(
         max_length=GUIDELINE_CHARS, required=False, widget=PlainTextarea(attrs={"rows": 6}), label="Guideline",
-        help_text="What people go by; it stands beside every item. It can be changed: each label says which version "
-        "it was made with.",
+        help_text="Rules for the annotators, shown next to every item. It can be changed: each label records the "
+        "version it was made with.",
     )  # fmt: skip
 
     def __init__(self, data: QueryDict | None = None, *, query: QueryDict | None = None) -> None:
@@ -83,8 +83,8 @@ class PlaceForm(SessionForm):
     )  # fmt: skip
     known = forms.TypedMultipleChoiceField(
         required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Known answers",
-        help_text="Look at what will be asked, then tick here what hangs where it belongs. Everybody is asked about "
-        "these and nobody is told which they are; you see how often each person is right.",
+        help_text="Look at what will be asked, then select here what is in its right place. All annotators are asked "
+        "about these and cannot see which they are; you see how often each person is right.",
     )  # fmt: skip
     field_order = (
         "name", "places", "words", "category", "origin", "most", "overlap", "lease_minutes", "known", "members",

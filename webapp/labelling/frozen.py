@@ -209,7 +209,9 @@ def freeze_labels(first_levels: Sequence[int], labels: Sequence[int] = ()) -> Fr
     order = ("level", "parent__position", "parent__path", "position", "path")
     nodes = list(rows.select_related("parent__parent", "counts").order_by(*order)[: MOST_LABELS + 1])
     if labels and len(nodes) < min(len(set(labels)), MOST_LABELS):
-        raise InputError("One of these labels is gone: it was merged or deleted. Look at the tree, and choose again.")
+        raise InputError(
+            "One of these labels no longer exists: it was merged or deleted. Look at the tree, and choose again."
+        )
     if len(nodes) < 2:
         label_words = "labels" if labels else "second-level labels there"
         raise InputError(f"There are fewer than two {label_words}: nothing can be put together.")

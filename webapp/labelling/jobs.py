@@ -25,7 +25,7 @@ def propose_labels(context: JobContext) -> dict[str, Any]:
     """Ask a model about a round's items. Labels that were written before a crash are not asked for again."""
     session = LabelSession.objects.filter(pk=context.payload["session"]).first()
     if session is None:
-        raise InputError("The session is gone.")
+        raise InputError("The session no longer exists.")
     return run_proposals(session, context.payload["model"], context.progress).report()
 
 

@@ -57,7 +57,7 @@ class LabelSession(models.Model):
     change = models.ForeignKey(
         TreeChange, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
-    """The last one that carried its result out; the state says whether that stands."""
+    """The last one that carried its result out; the state says whether the result is in effect."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -25,9 +25,9 @@ class LabelSessionLine(Schema):
     id: int
     name: str
     kind: str
-    places: Annotated[str, Field(description="environment or theme; empty where labels are grouped.")]
+    places: Annotated[str, Field(description="environment or theme; empty if labels are grouped.")]
     state: str
-    overlap: Annotated[int, Field(description="So many people are asked about each item.")]
+    overlap: Annotated[int, Field(description="Number of people who are asked about each item.")]
     lease_minutes: int
     item_count: int
     settled_count: int
@@ -73,7 +73,7 @@ class LabelSessionIn(BodyIn):
     labels: Annotated[
         list[Id], Field(max_length=300, description="Exactly the labels that are grouped, instead of those of `nodes`.")
     ] = []
-    most: Annotated[int, Field(ge=1, le=2_000, description="At most so many items.")] = 60
+    most: Annotated[int, Field(ge=1, le=2_000, description="Maximum number of items.")] = 60
     known: Annotated[list[Id], Field(max_length=100, description="Things whose present place is right.")] = []
     overlap: Annotated[int, Field(ge=1, le=9)] = 3
     lease_minutes: Annotated[int, Field(ge=1, le=240)] = 15

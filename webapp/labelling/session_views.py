@@ -211,7 +211,7 @@ def ask_model(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"Job {job.pk} asks the model. Nobody sees its labels before the round is closed.")
+        messages.success(request, f"Job {job.pk} asks the model. Its labels are hidden until the round is closed.")
     return redirect("labelling:session", pk)
 
 

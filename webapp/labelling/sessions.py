@@ -218,7 +218,7 @@ def close_round(user: Any, pk: int) -> LabelRound:
     if open_round is None:
         raise Conflict("No round of this session is open.")
     if not open_round.labels.filter(user__isnull=False, undone_at__isnull=True).exists():
-        raise Conflict("Nobody has labelled anything in this round yet: there would be nothing to adjudicate.")
+        raise Conflict("Nothing has been labelled in this round yet: there is nothing to adjudicate.")
     give_up_all(open_round)
     open_round.missing = counted_asks(open_round).aggregate(n=Sum("free"))["n"] or 0
     open_round.is_open, open_round.closed_at, open_round.closed_by = False, timezone.now(), user

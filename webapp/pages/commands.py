@@ -16,7 +16,7 @@ from webapp.common.lists.registry import PAGES
 from webapp.review.models import ReviewQueue
 
 MOST_NAMED = 200
-"""So many saved views, and so many queues, are looked through, the newest first."""
+"""Number of saved views, and of queues, that are searched, the newest first."""
 
 
 @dataclass(frozen=True)

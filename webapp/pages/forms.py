@@ -68,10 +68,7 @@ RUN_FRAMES = (
 )
 
 
-ELSEWHERE = (
-    "This file holds trajectories in ATIF (Harbor), not {}. Send it under Trajectories, where it comes in to be read "
-    "and searched."
-)
+ELSEWHERE = "This file holds trajectories in ATIF (Harbor), not {}. Upload it under Trajectories to read and search it."
 
 
 class UploadField(forms.FileField):

@@ -42,7 +42,7 @@ WAITING = 5
 WAITS_FOR = timedelta(days=14)
 RECENT_JOBS = 100
 QUEUES = 12
-"""So many queues of review are named."""
+"""Number of queues of review that are named."""
 PAYS = 0.5
 """A task that gives this much for doing nothing needs a look."""
 LEFT_OUT = " + ".join(

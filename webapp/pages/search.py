@@ -60,7 +60,7 @@ class Hit:
     state: tuple[str, str] = ("", "")
     key: str = ""
     place: str = ""
-    """Where in it the words stand, with the text around them in `pieces`."""
+    """The place of the words in it, with the text around them in `pieces`."""
     pieces: tuple[Piece, ...] = ()
 
 
@@ -86,7 +86,7 @@ class SearchQuery:
     named: tuple[str, int] = ("", 0)
     """Kind and number of "task 14"."""
     most: int = SHOWN_OF_ONE
-    """So many hits of a kind are shown."""
+    """Number of hits of a kind that are shown."""
 
     @property
     def long_words(self) -> list[str]:

@@ -36,7 +36,7 @@ CHANCE = random.SystemRandom()
 def require_worker(user: Any, queue: ReviewQueue) -> None:
     """Raise Conflict if the queue is closed, or this person may not work it."""
     if not queue.is_open:
-        raise Conflict(f"The queue “{queue.name}” is closed. Somebody who may edit it can open it again.")
+        raise Conflict(f"The queue “{queue.name}” is closed. A person who may edit it can open it again.")
     if not can_work(user, queue):
         raise Conflict(f"The queue “{queue.name}” is worked by others. Its page says by whom.", code="not_yours")
 
@@ -182,7 +182,7 @@ def lock_assignment(user: Any, pk: int) -> Assignment:
         raise NotFound("There is no such item of yours.")
     item, row = _LOCKED_ITEM.first(pk=item_pk), _LOCKED.first(pk=pk)
     if item is None or row is None:
-        raise NotFound("This item is gone.")
+        raise NotFound("This item no longer exists.")
     row.item, row.queue = item, item.queue
     return row
 
@@ -223,7 +223,7 @@ def describe_lost_hold(row: Assignment) -> str:
     others = [f"{one.user} has it now." for one in list_holders(row.item) if one.user_id != row.user_id]
     reasons = {
         AssignmentState.LAPSED: "Your lease of this item ended.",
-        AssignmentState.TAKEN: "Somebody took this item over.",
+        AssignmentState.TAKEN: "Another person took this item over.",
         AssignmentState.SENT: "You sent this item on.",
         AssignmentState.SKIPPED: "You skipped this item.",
         AssignmentState.RELEASED: "You gave this item back.",
@@ -284,7 +284,9 @@ def take_over_item(user: Any, item: QueueItem) -> Assignment:
     require_worker(user, item.queue)
     row = QueueItem.objects.select_for_update(of=("self",)).select_related("queue", "assignee").get(pk=item.pk)
     if row.assignee is not None and row.assignee_id != user.pk:
-        raise Conflict(f"It was sent to {row.assignee}. Whoever makes queues can give it to you.", code="not_yours")
+        raise Conflict(
+            f"It was sent to {row.assignee}. A person who may edit queues can give it to you.", code="not_yours"
+        )
     own_assignment = row.assignments.filter(user=user, state__in=ON_A_PLACE).first()
     if own_assignment is not None and own_assignment.state == AssignmentState.HELD:
         return leases.extend_lease(own_assignment)

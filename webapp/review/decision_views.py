@@ -324,5 +324,5 @@ def create_gold_item(request: HttpRequest, pk: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
         return redirect("review:queue", row.queue_id) if row.queue_id else redirect("review:history")
-    messages.success(request, "Its answer counts as known: everybody of the queue is asked it once.")
+    messages.success(request, "Its answer counts as known: each reviewer of the queue is asked it once.")
     return redirect("review:queue", item.queue_id)

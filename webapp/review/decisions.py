@@ -328,7 +328,9 @@ def _undo_own_decision(user: Any, kind: str, pk: int, revision: TaskRevision | N
 def _require_worker(user: Any, kind: str, pk: int, place: Assignment | None) -> None:
     """Raise Conflict if queues hold the object, and all of them are worked by others."""
     if place is None and not can_decide(user, kind, pk):
-        raise Conflict("It stands in a queue that others work. Its queue's page says who.", code="not_yours")
+        raise Conflict(
+            "It is in a queue of other reviewers. The page of the queue says who they are.", code="not_yours"
+        )
 
 
 def can_decide(user: Any, kind: str, pk: int) -> bool:

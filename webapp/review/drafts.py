@@ -50,6 +50,6 @@ def save_draft(user: Any, kind: str, pk: int, body: dict[str, Any], seen: str, o
     about = build_subject_filter(kind, pk)
     stored_draft = Draft.objects.select_for_update().filter(user=user, **about).first()
     if over is not None and over != format_draft_mark(stored_draft):
-        raise ChangedMeanwhile("This was filled in in another tab too. Load the page again to see what stands there.")
+        raise ChangedMeanwhile("This was filled in in another tab too. Load the page again to see the current text.")
     row, _ = Draft.objects.update_or_create(user=user, **about, defaults={"body": cleaned_body, "seen": seen[:64]})
     return row

@@ -48,20 +48,20 @@ class QueueForm(forms.Form):
     )  # fmt: skip
     lease_minutes = forms.IntegerField(
         min_value=LEASE_MINUTES[0], max_value=LEASE_MINUTES[1], initial=10, label="Minutes that an item is held",
-        help_text="Longer as long as somebody works on it; then it goes to others, and the draft is kept.",
+        help_text="Extended while the reviewer works on it; then it goes to others, and the draft is kept.",
     )  # fmt: skip
     roles = forms.MultipleChoiceField(
         required=False, widget=forms.CheckboxSelectMultiple, label="Roles that work it",
-        help_text="None: everybody who may review.",
+        help_text="If none is selected, all people who may review.",
     )  # fmt: skip
-    members = PeopleField(label="People who work it", help_text="Beside the roles, or alone.")
+    members = PeopleField(label="People who work it", help_text="In addition to the roles, or alone.")
     gold_share = forms.FloatField(
         min_value=0, max_value=MOST_GOLD_SHARE, initial=0, label="Share of known answers",
         help_text="From 0 to 0.5. Items whose answer is known show how well people decide.",
     )  # fmt: skip
     guideline = forms.CharField(
         max_length=GUIDELINE_CHARS, required=False, widget=PlainTextarea(attrs={"rows": 5}), label="Guideline",
-        help_text="What people should look at. It stands beside every item.",
+        help_text="What reviewers should look at. It is shown next to every item.",
     )  # fmt: skip
 
     def __init__(

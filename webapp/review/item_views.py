@@ -196,7 +196,7 @@ def _end_hold_and_continue(request: HttpRequest, pk: int, act: Any, words: str) 
 @require_POST
 def skip_item(request: HttpRequest, pk: int) -> HttpResponse:
     return _end_hold_and_continue(
-        request, pk, assignments.skip_item, "Skipped. It is on the queue's page, where you can take it up again."
+        request, pk, assignments.skip_item, "Skipped. It is on the queue's page, where you can resume it."
     )
 
 
@@ -242,10 +242,10 @@ def assign_item(request: HttpRequest, pk: int) -> HttpResponse:
     to = User.objects.filter(username=name, is_active=True).first() if name else None
     try:
         if name and to is None:
-            raise NotFound(f"Nobody here is called {name!r}.")
+            raise NotFound(f"There is no user {name!r}.")
         transfers.assign_item(request.user, row, to, note, seen=params.number("seen"))
     except InputError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"It is {to}'s to decide." if to else "Everybody may take it.")
+        messages.success(request, f"It is assigned to {to}." if to else "It is open to all reviewers.")
     return redirect("review:queue", row.queue_id)

@@ -28,7 +28,7 @@ def fill_queue(context: JobContext) -> dict[str, Any]:
     """Bring a queue's items in line with its filters. Idempotent."""
     queue = ReviewQueue.objects.filter(pk=context.payload["queue"]).first()
     if queue is None:
-        raise InputError("The queue is gone.")
+        raise InputError("The queue no longer exists.")
     context.progress(0, 1, queue.name)
     done = update_queue_items(queue)
     context.progress(1, 1, counted(done.total, "item"))
@@ -40,5 +40,5 @@ def judge_queue_job(context: JobContext) -> dict[str, Any]:
     """Ask a judge about a queue's open items. Votes that were written before a crash are not asked for again."""
     queue = ReviewQueue.objects.filter(pk=context.payload["queue"]).first()
     if queue is None:
-        raise InputError("The queue is gone.")
+        raise InputError("The queue no longer exists.")
     return judge_queue(find_job_user(context), queue, context.payload["model"], context.progress).report()

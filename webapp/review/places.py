@@ -30,7 +30,7 @@ SPELLED = {
 NUMBER = re.compile(r"([a-z]+) (0|[1-9]\d{0,5})")
 PLACE_CHARS = 500
 SEVERAL = re.compile(r",\s*(?=/|(?:check|step|case|line) \d)")
-"""What stands between places that were typed in one field."""
+"""Separator of places that were typed in one field."""
 NAMED_KEYS = 8
 
 

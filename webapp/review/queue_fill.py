@@ -35,7 +35,7 @@ from webapp.trajectories.trajectory_list import filter_trajectories
 from webapp.trajectories.trajectory_list import read_filters as read_trajectory_filters
 
 MOST_ITEMS = 200_000
-"""So many objects a queue holds; filters that choose more take the newest."""
+"""Number of objects that a queue holds; filters that choose more take the newest."""
 CHUNK = 1_000
 ORDERS: dict[str, tuple[str, ...]] = {
     ReviewKind.TASK: (QueueOrder.DISAGREEMENT, QueueOrder.NEWEST, QueueOrder.RANDOM),

@@ -16,7 +16,7 @@ from webapp.common.frequencies import rank_by_count
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewItemState, ReviewQueue
 
 MOST_DECISIONS = 20_000
-"""So many of a queue's newest decisions are looked at."""
+"""Number of a queue's newest decisions that are read."""
 STUCK_SHOWN = 20
 LONG = timedelta(days=3)
 

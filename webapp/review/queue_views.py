@@ -152,7 +152,7 @@ def edit_queue(request: HttpRequest, pk: int) -> HttpResponse:
         except InputError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, "The queue is changed, and filled anew.")
+            messages.success(request, "The queue is changed, and filled again.")
             return redirect("review:queue", pk)
     context = {
         "form": form, "queue": row, "kind": ReviewKind(row.kind).label, "may_edit": services.can_edit(request.user),
@@ -213,7 +213,7 @@ def assign_items(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, "Tick the items to give first.")
     else:
         given_count, refusals = transfers.assign_items(request.user, items, to)
-        whose = f"given to {to}" if to else "free for everybody"
+        whose = f"given to {to}" if to else "open to all reviewers"
         if given_count:
             messages.success(request, f"{given_count} item{'' if given_count == 1 else 's'} {whose}.")
         for words in refusals:
@@ -231,7 +231,9 @@ def start_judge(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         messages.error(request, str(error))
         return redirect("review:queue", pk)
-    messages.success(request, f"Job {job.pk} asks the judge. Nobody sees a vote of its before they have decided.")
+    messages.success(
+        request, f"Job {job.pk} asks the judge. Its votes are hidden from reviewers until they have decided."
+    )
     return redirect("review:queue", pk)
 
 

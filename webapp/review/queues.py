@@ -114,7 +114,7 @@ def find_named_people(names: Sequence[str]) -> list[User]:
     users_by_name = {user.username: user for user in User.objects.filter(username__in=usernames, is_active=True)}
     missing = [name for name in usernames if name not in users_by_name]
     if missing:
-        raise InputError(f"Nobody here is called {missing[0]!r}. Write user names, with commas between them.")
+        raise InputError(f"There is no user {missing[0]!r}. Enter user names, separated by commas.")
     return [users_by_name[name] for name in usernames]
 
 
@@ -140,9 +140,9 @@ def create_queue(user: Any, settings: QueueSettings) -> ReviewQueue:
 STARTER_QUEUE = "Starter tasks"
 STARTER_GUIDELINE = (
     "Approve a task if a person who reads its instruction would do what its checks ask for, and nothing else passes. "
-    "Look at the instruction against the initial state, then at what each check says, then at the audit: it tells what "
-    "the verifier gives for doing nothing, for the reference and for variants of it. Reject what cannot be mended; ask "
-    "for changes where something can, and point to the check, the step or the path that is wrong."
+    "Look at the instruction against the initial state, then at what each check says, then at the audit: it shows "
+    "what the verifier gives for doing nothing, for the reference and for variants of it. Reject a task that cannot be "
+    "repaired; ask for changes to one that can, and point to the check, the step or the path that is wrong."
 )
 
 FAILING_TOOLS_QUEUE = "Failing tools"
@@ -207,9 +207,7 @@ def change_queue(user: Any, pk: int, settings: QueueSettings, seen: dict[str, An
             if queue is None:
                 raise NotFound("There is no such queue.")
             if seen is not None and seen != serialize_settings(queue):
-                raise ChangedMeanwhile(
-                    "Somebody changed this queue since you opened it; nothing of yours is saved yet."
-                )
+                raise ChangedMeanwhile("This queue has changed since you opened it; your changes are not saved yet.")
             before = queue.overlap
             for name in ("name", "query", "order", "overlap", "lease_minutes", "guideline", "gold_share"):
                 setattr(queue, name, getattr(cleaned, name))
@@ -301,7 +299,7 @@ def create_gold_item(user: Any, decision: int) -> QueueItem:
         items = QueueItem.objects.select_for_update(of=("self",)).select_related("queue")
         item = items.filter(queue=row.queue_id, **{f"{row.kind}_id": row.subject_id}).first()
         if item is None:
-            raise NotFound("The item of this decision is gone.")
+            raise NotFound("The item of this decision no longer exists.")
         if item.gold is not None:
             raise Conflict("The answer of this item is known already.")
         taken = item.overlap - item.free

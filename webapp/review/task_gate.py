@@ -48,8 +48,8 @@ _MESSAGES = {
     "red_audit": "Its audit is red.",
     "stale_audit": "It was changed since its audit. Audit it again.",
     "incomplete_audit": "Its audit did not end.",
-    "unproven_audit": "Nobody is known to have solved it. Let an agent solve it, or save a solution as its reference.",
-    "no_audit": "Nobody knows what its verifier measures. Audit it first.",
+    "unproven_audit": "It is not known to be solvable. Let an agent solve it, or save a solution as its reference.",
+    "no_audit": "Its verifier has not been audited. Audit it first.",
 }
 OVERRIDABLE = frozenset({"red_audit", "incomplete_audit", "unproven_audit"})
 UNAUDITED = frozenset({"stale_audit", "no_audit"})

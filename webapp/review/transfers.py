@@ -27,7 +27,7 @@ def send_item(user: Any, pk: int, to: Any, note: str = "") -> Assignment:
         row = lock_held_assignment(user, pk)
         _require_taker(row.item, to, note)
         if to.pk == user.pk:
-            raise Conflict("You have this item already. Choose somebody else.")
+            raise Conflict("You have this item already. Choose another person.")
         free_place(row, row.item, AssignmentState.SENT)
         _set_assignee(row.item, user, to, note)
     return row
@@ -41,7 +41,7 @@ def assign_item(user: Any, item: QueueItem, to: Any, note: str = "", *, seen: in
     with set_actor(user, clean_text(note).strip()):
         row = QueueItem.objects.select_for_update(of=("self",)).select_related("queue", "assignee").get(pk=item.pk)
         if row.state != ReviewItemState.OPEN:
-            raise Conflict("Only an open item can be given to somebody.")
+            raise Conflict("Only an open item can be assigned to a person.")
         if seen is not None and seen != (row.assignee_id or 0):
             raise ChangedMeanwhile(f"It is {row.assignee or 'everybody'}'s by now. Nothing was changed: look again.")
         if to is not None:

@@ -58,9 +58,7 @@ def pause_job(job: TrainingJob, user: Any) -> TrainingJob:
         if row.wish == "pause":
             return row
         row.wish = "pause"
-        _save_and_log(
-            row, user, "pause", "A pause was asked for; the job stands still within a step, with a checkpoint."
-        )
+        _save_and_log(row, user, "pause", "A pause was requested; the job pauses within a step, with a checkpoint.")
     elif row.state in WAITING:
         row.state, row.wish, row.reason = TrainingState.PAUSED, "", "It was paused before a worker took it."
         _save_and_log(row, user, "pause", "The job was paused.")

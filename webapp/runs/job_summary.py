@@ -40,7 +40,7 @@ class HeadlineNumbers:
     left: float | None
     """Seconds until the last step, at the pace of the last ones."""
     split: str
-    """What the held-out split goes by: it stands beside its successes."""
+    """The unit of the held-out split, shown next to its successes."""
 
 
 def build_headline(job: TrainingJob) -> HeadlineNumbers:

@@ -42,7 +42,7 @@ PARTS = {
     "job-attempts": ("events", "runs/job/attempts_part.html"),
     "job-checkpoints": ("checkpoints", "runs/job/checkpoints.html"),
 }
-"""Parts that are asked for while a job runs: by their ids, the tab that they stand on and their template."""
+"""Parts that are requested while a job runs: by their ids, their tab and their template."""
 SHOWN = 8
 
 
@@ -307,7 +307,7 @@ def download_checkpoint_file(request: HttpRequest, job: str, pk: int) -> HttpRes
 @require_scope("train")
 @require_POST
 def pause_job(request: HttpRequest, job: str) -> HttpResponse:
-    done = "The job stands still within a step, with a checkpoint, until somebody resumes it."
+    done = "The job pauses within a step, with a checkpoint, until it is resumed."
     return _act_and_redirect(request, job, lambda row: control.pause_job(row, request.user), done)
 
 

@@ -41,7 +41,7 @@ LABELS: dict[str, str] = {
     "attempts.ahead": "One step ahead",
     "attempts.deadline_s": "Deadline of an attempt",
     "attempts.unusable": "Unusable turns in a row",
-    "attempts.answer_mends": "Answers to be mended",
+    "attempts.answer_mends": "Answers to be repaired",
     "sent_reasoning": "Earlier reasoning",
     "think": "Thinking on or off",
     "attempts.user": "Simulated user",
@@ -105,7 +105,7 @@ LABELS: dict[str, str] = {
     "evaluation.turns": "Horizon",
     "evaluation.temperature": "Temperature",
     "evaluation.top_p": "Top p",
-    "evaluation.sampled": "Sampled beside",
+    "evaluation.sampled": "Sampled as well",
     "limits.hours": "Wall time",
     "limits.checkpoint_every": "Checkpoint every",
     "limits.checkpoint_minutes": "And after",
@@ -113,7 +113,7 @@ LABELS: dict[str, str] = {
     "limits.infra_error_share": "Pause above (lost)",
     "limits.program_error_share": "Pause above (ended by programs)",
 }
-"""By path; where a field of two variants differs, with the variant behind `@`."""
+"""By path; if a field of two variants differs, with the variant behind `@`."""
 
 UNITS: dict[str, str] = {
     "batch": "sequences",
@@ -200,4 +200,4 @@ BASICS_OF_JOB: dict[str, str] = {
     "calls_allowed": "Requests to LLMs",
     "metadata": "Metadata",
 }
-"""Fields of a job beside its configuration and its name."""
+"""Fields of a job outside its configuration, without its name."""

@@ -41,7 +41,7 @@ WORDS = {
     "fault": "A fault of Envarium's own.",
     "crashed": "The trainer's process died.",
 }
-"""What an exit that fails a job says where the worker brought no words."""
+"""Reason of an exit that fails a job, if the worker sent none."""
 _PARAM = re.compile(r"([a-z_]+(?:\.[a-z_0-9]+)*): ")
 
 
@@ -206,7 +206,7 @@ def _pause_or_requeue(job: TrainingJob, why: str) -> None:
 def _retry_or_pause(job: TrainingJob, why: str, exit: str = "infrastructure") -> None:
     if job.lost >= TRIES:
         log_event(job, "error", why, kind="alarm", exit=exit)
-        pause_job(job, f"{why} It was tried {TRIES + 1} times. Resume the job once that is mended.")
+        pause_job(job, f"{why} It was tried {TRIES + 1} times. Resume the job once that is repaired.")
         return
     job.lost += 1
     _requeue_after_rest(job, why, exit=exit)

@@ -58,7 +58,7 @@ def _link_rows_beside(job: Job) -> list[MadeLink]:
     stays = job.result.get(BESIDE)
     if not isinstance(stays, list) or not stays:
         return []
-    words = f"{len(stays):,} stored beside what people made: look at what stays"
+    words = f"{len(stays):,} stored beside human work: decide what stays"
     return [MadeLink(words, f"{reverse('edits:beside')}?job={job.pk}")]
 
 
@@ -126,7 +126,7 @@ def make_frame(context: JobContext) -> dict[str, Any]:
     rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
     row = rows.filter(pk=payload["task"]).first()
     if row is None:
-        raise InputError("This task is gone.")
+        raise InputError("This task no longer exists.")
     return {"revision": frame_task(get_default_sandbox(), row, find_job_user(context)).number}
 
 
@@ -139,7 +139,7 @@ def make_golden(context: JobContext) -> dict[str, Any]:
     rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
     row = rows.filter(pk=payload["task"]).first()
     if row is None:
-        raise InputError("This task is gone.")
+        raise InputError("This task no longer exists.")
     return {"revision": make_task_golden(sandbox, row, user, payload["equality"]).number}
 
 

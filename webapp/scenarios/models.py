@@ -311,7 +311,7 @@ class Playground(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="playgrounds")
     version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="playgrounds")
     revision = models.ForeignKey(TaskRevision, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
-    """The revision of a task that its calls are to solve; null where somebody tries tools."""
+    """The revision of a task that its calls are to solve; null if a person tries tools."""
     scenario = models.ForeignKey(Scenario, null=True, blank=True, on_delete=models.CASCADE, related_name="playgrounds")
     initial = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     """What the program was built from; null is an empty state."""
@@ -323,7 +323,7 @@ class Playground(models.Model):
     serial = models.PositiveIntegerField(default=0)
     length = models.PositiveIntegerField(default=0)
     kept = models.PositiveIntegerField(default=0)
-    """So many calls at its beginning are another attempt's, made again; undo stops before them."""
+    """Number of calls at its beginning that repeat another attempt; undo stops before them."""
     validation = models.CharField(max_length=8, blank=True, default="")
     """How arguments are looked at in every call; empty where each call says it."""
     undone = OrderedJSONField(default=list)

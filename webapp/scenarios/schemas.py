@@ -77,10 +77,10 @@ class TaskFilterQuery(BodyIn):
     knob: Annotated[
         Literal["", Knob], Field(description="A measure of difficulty that `knob_from` and `knob_to` bound.")
     ] = ""
-    knob_from: Annotated[float | None, Field(ge=0, description="What `knob` names is at least so much.")] = None
-    knob_to: Annotated[float | None, Field(ge=0, description="What `knob` names is below so much.")] = None
+    knob_from: Annotated[float | None, Field(ge=0, description="Minimum of what `knob` names.")] = None
+    knob_to: Annotated[float | None, Field(ge=0, description="What `knob` names is below this value.")] = None
     ten: Annotated[
-        int | None, Field(ge=0, le=PASS_AT, description="So many of a policy's first ten attempts solved it.")
+        int | None, Field(ge=0, le=PASS_AT, description="Number of a policy's first ten attempts that solved it.")
     ] = None
     ten_by: Annotated[ShortText, Field(description="The policy that `ten` counts attempts of, its whole name.")] = ""
     withheld: Annotated[
@@ -95,7 +95,7 @@ class TaskFilterQuery(BodyIn):
         DifficultyName,
         Field(description="By judged attempts: none made, none or all solved it, or so many tenths, from 0 to 9."),
     ] = ""
-    source: Annotated[ShortText, Field(description="Where it came from, such as starter.")] = ""
+    source: Annotated[ShortText, Field(description="Its source, such as starter.")] = ""
     leave_out: Annotated[ShortText, Field(max_length=32, description="Not in environments of this source.")] = ""
 
     def values(self) -> dict[str, Any]:

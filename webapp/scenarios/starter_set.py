@@ -15,7 +15,7 @@ from webapp.scenarios.models import TaskReference
 from webapp.scenarios.services import find_unchanged, is_stored_content, keep_reference
 
 Note = Callable[[str, str], None]
-"""Told of every record: its kind, and what became of it."""
+"""Called for every record with its kind and its outcome."""
 
 
 def load_starter(

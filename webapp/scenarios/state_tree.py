@@ -11,7 +11,7 @@ PAGE = 100
 INLINE = 40
 """A branch with at most this many values travels with its parent; a larger one is fetched when it opens."""
 TOGETHER = 400
-"""So many values travel with one answer, whatever their branches would allow."""
+"""Number of values in one answer, even if their branches would allow more."""
 TEXT = 300
 PREVIEW = 90
 HITS = 100

@@ -30,7 +30,7 @@ class Config:
     broker_url: str | None
     production: bool
     training: bool = True
-    """Whether a worker for training stands beside the site."""
+    """Whether a worker for training runs beside the site."""
 
     @property
     def url(self) -> str:

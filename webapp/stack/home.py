@@ -102,7 +102,7 @@ class Home:
         folder.mkdir(mode=mode, exist_ok=True)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise StackError(f"{folder} is needed for sockets and belongs to somebody else. Remove it.")
+            raise StackError(f"{folder} is needed for sockets and belongs to another user. Remove it.")
         folder.chmod(mode)
         return folder
 
@@ -137,7 +137,7 @@ class HomeLock:
             who = "another process"
         return (
             f"Envarium already runs on {self.path.parent} ({who}).\n"
-            "Use that one, or stop it with Ctrl-C, or start a second one beside it: "
+            "Use that one, or stop it with Ctrl-C, or start a second one: "
             "ENVARIUM_HOME=/another/folder PORT=8001 make run"
         )
 

@@ -33,14 +33,14 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own builds without CUDA: a tenth of what the usual index sends to a Linux machine."""
 PROBE_SECONDS = 8
 AT_ONCE = 2
-"""So many processes of pip: each unpacks one package after the other."""
+"""Number of pip processes: each unpacks one package after the other."""
 NO_VENV = """This Python cannot make virtual environments: {reason}
 Install what is missing (Debian, Ubuntu: apt install python3-venv), or name another Python:
 make run PYTHON=/path/to/python3.12"""
 OTHER_FILE = """{package}: the file that came is not one of those that were pinned, and was not installed.
-Either the server of packages that this machine asks rebuilds files, or somebody changed this one on its way.
+Either the server of packages that this machine asks rebuilds files, or this one was changed on its way.
 Nothing of it ran. Fetch from another server (pip config list shows which is asked) or another network, then try again.
-If it stays so, tell the people who run that server; do not install the file by hand."""
+If the problem persists, report it to the operators of that server; do not install the file by hand."""
 
 
 def list_pins(extras: Iterable[str], text: str) -> list[str]:

@@ -27,7 +27,7 @@ GPU = "gpu"
 GPU_JOBS = 2
 """A worker that trains and one that serves."""
 GPU_STOP_STEPS = ((SIGTERM, 30.0), (SIGQUIT, 4.0))
-"""A trainer that is told to stop ends its step and hands in a checkpoint, so that the next start goes on from there."""
+"""A trainer that is asked to stop ends its step and uploads a checkpoint, so that the next start continues from it."""
 
 
 @dataclass(frozen=True)

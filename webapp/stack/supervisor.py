@@ -163,9 +163,7 @@ class Supervisor:
         if not waits_for_lock:
             print_line(f"{service.name} ended ({describe_exit(code)}); it is started again in {delay:.1f} s")
             if (room := count_free_bytes(self.home.path)) < FULL_BYTES:
-                print_line(
-                    f"  {room >> 20} MiB are free in {self.home.path}: make room there, and all goes on by itself"
-                )
+                print_line(f"  {room >> 20} MiB are free in {self.home.path}: make room there, and work continues")
             entry.down_since = entry.down_since or now
         entry.child, entry.is_ready, entry.start_at = None, False, now + delay
 

@@ -29,7 +29,7 @@ logger = logging.getLogger("webapp.stack.web_processes")
 
 WATCHED = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 STEADY_SECONDS = 5.0
-"""Whoever ended sooner is started again a little later each time."""
+"""A process that ends sooner is restarted with a longer delay each time."""
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.25, 2.0
 SPARE_SECONDS = 2.0
 """Beyond what a server gives its requests at a stop: then it is killed."""

@@ -13,7 +13,7 @@ from webapp.taxonomy import queries
 from webapp.taxonomy.models import Node, NodeCounts
 
 MOST = 5_000
-"""So many labels of one parent are measured and sorted; of more, the first."""
+"""Number of labels of one parent that are measured and sorted; of more, the first."""
 FEW_TASKS = 10
 """Our choice: below so many tasks a label with environments counts as thin."""
 GAPS = ("no environments", "few tasks", "")

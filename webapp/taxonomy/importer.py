@@ -23,7 +23,7 @@ from webapp.taxonomy.models import IMPORTED, Origin, Theme, ThemeSource, ThemeTo
 from webapp.taxonomy.services import SOURCE, TREE_LOCK, add_counts, place_paths, take_advisory_lock
 
 CHUNK = 250
-"""Servers in one transaction; between two, progress is told and a cancelled job stops."""
+"""Servers in one transaction; between two, progress is reported and a cancelled job stops."""
 IMPORT_LOCK = 7_305_102
 FILLED = (
     "node", "name", "description", "workflows", "tasks", "labels", "usage", "tool_count", "content_hash", "updated_at",

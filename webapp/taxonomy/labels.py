@@ -15,7 +15,7 @@ FIRST_LEVEL = (
     "Project Management", "Security & Authentication", "Social Media", "Time & Calendar", "Travel & Maps",
     "Weather", "Web Search & Research", "Others",
 )  # fmt: skip
-"""The first-level labels of MCP servers (TOUCAN). A category of another name stands beside them under its own."""
+"""The first-level labels of MCP servers (TOUCAN). A category of another name is next to them under its own name."""
 NO_CATEGORY = "No category"
 """Where that hangs which came without a category: shown last, never left out."""
 NAME = 200

@@ -15,7 +15,7 @@ from webapp.jobs.models import Job
 
 LEVELS = 3
 SEPARATOR = " \u203a "
-"""Stands between the names of a path; no name holds it."""
+"""Separator of the names of a path; no name contains it."""
 LAST_NAME = Func(F("path"), Value(SEPARATOR), Value(-1), function="split_part", output_field=models.CharField())
 """A label's own name as names are compared, out of its path."""
 
@@ -293,10 +293,10 @@ class Grouping(models.Model):
     folded = models.PositiveIntegerField()
     counts = OrderedJSONField(default=list)
     judge = models.CharField(max_length=300, blank=True)
-    """Who decided on pairs; where nobody did, vectors and the threshold."""
+    """Judge that decided on pairs; if empty, vectors and the threshold decided."""
     asked = models.PositiveIntegerField(default=0)
     undecided = models.PositiveIntegerField(default=0)
-    """Pairs that stay apart because nobody decided on them."""
+    """Pairs that stay apart because they are undecided."""
     cost = models.FloatField(default=0)
     unpriced = models.PositiveIntegerField(default=0)
     seconds = models.FloatField(default=0)

@@ -34,7 +34,7 @@ SIBLING_ORDERS: dict[str, tuple[Any, ...]] = {
     "rate": (PASS_RATE.asc(nulls_last=True), *ORDER),
     "-rate": (PASS_RATE.desc(nulls_last=True), *ORDER),
 }
-"""How the labels below each one can stand: the order of the tree, then by what its columns count."""
+"""Orders of the labels below each one: the order of the tree, then by the counts of its columns."""
 TREE = RowList(
     "tree",
     "Taxonomy",
@@ -62,7 +62,7 @@ class Branch:
     hit: bool = False
     nodes: list[Branch] = field(default_factory=list)
     toggle: str = ""
-    """Where a click leads that opens or closes it without a script."""
+    """Target of a click that opens or closes it without a script."""
     rest: int = 0
     """Children that are not among `nodes`."""
 
@@ -207,7 +207,7 @@ THEME_FIELDS = (
     "node__parent__parent", "node__parent__parent__name", "node__parent__parent__parent",
 )  # fmt: skip
 FIRST_TOOLS = 4
-"""Names of tools that stand in a row of a list."""
+"""Number of tool names in a row of a list."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from webapp.taxonomy.queries import nodes_with_counts
 PLACES_SHOWN = 5
 CROSSED_SHOWN = 3
 MOST_MERGED = 100
-"""So many places one link names."""
+"""Number of places that one link names."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class ThemeQuery(PageQuery):
 
     origin: Annotated[
         Literal["tasks", "servers", "documents", "requirements", "typed", "scripted"] | None,
-        Field(description="Where it came from."),
+        Field(description="Its source."),
     ] = None
     folded: Annotated[bool, Field(description="Also near-duplicates that are folded into another theme.")] = False
 

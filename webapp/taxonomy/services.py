@@ -23,7 +23,7 @@ DOCUMENT_SOURCES: dict[DocumentKind, str] = {"tools": "tool-documents", "require
 COUNTED = ("environments", "themes", "tools", "tasks", "green", "red", "trajectories", "scored", "solved")
 """What `count` takes. `children` belongs to the tree itself."""
 NODES_LOCK = 7_305_101
-"""Advisory lock of whoever adds nodes, to the end of the transaction."""
+"""Advisory lock for adding nodes, until the end of the transaction."""
 TREE_LOCK = 7_305_104
 """Advisory lock of the tree's shape: shared by who hangs or counts something, alone by who changes it (`changes/`)."""
 

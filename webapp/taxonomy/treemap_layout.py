@@ -24,7 +24,7 @@ LEAST_WIDTH, LEAST_HEIGHT = 56.0, 26.0
 LEAST_AREA = 1_500.0
 """Smaller tiles cannot hold a name and are drawn as one."""
 REST = 20.0
-"""Height of the strip that stands for smaller labels."""
+"""Height of the strip that represents smaller labels."""
 LINE = 15.0
 MOST_LINES = 4
 

@@ -10,7 +10,7 @@ from webapp.trajectories.matrix import PASSED, UNKNOWN, is_fresh
 from webapp.trajectories.models import ReplayState, Score, Trajectory
 
 MOST_SCORES = 50
-"""So many of a run's newest scores are compared."""
+"""Number of a run's newest scores that are compared."""
 
 
 @dataclass(frozen=True)

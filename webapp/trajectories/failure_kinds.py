@@ -10,7 +10,7 @@ from synthesis.contracts import SOLVED_AT
 FAILURES = {
     "goal": "a goal was not reached",
     "guard": "something was broken that had to stay",
-    "outside": "something changed that nobody asked for",
+    "outside": "something changed that the task does not ask for",
     "check": "a check does not hold",
     "criterion": "a criterion is not met",
     "error": "a check raised an error",

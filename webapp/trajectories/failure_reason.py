@@ -16,7 +16,7 @@ from webapp.trajectories.matrix import PASSED
 from webapp.trajectories.models import Score, Trajectory
 
 MOST_PARTS = 3
-"""So many groups of checks are told; the others are counted."""
+"""Number of groups of checks that are described; the others are counted."""
 ENDS = {
     "truncated": "ended before it was done",
     "agent_error": "the agent's model gave no usable turn",
@@ -146,7 +146,7 @@ def _build_reason(
     golden = _is_golden(score, marks)
     if score.outside:
         places = len(score.outside)
-        words = f"{places} change{'s' * (places > 1)} nobody asked for"
+        words = f"{places} unrequested change{'s' * (places > 1)}"
         if golden:
             words = f"differs from the golden state in {counted(places, 'place')}"
         parts.append(ReasonPart(words, f"{row_url('trajectories:detail', row.pk)}#outside"))

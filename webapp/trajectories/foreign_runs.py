@@ -24,7 +24,7 @@ LIMITS = ReadLimits(
 )
 """The file is read while its trajectories are written, so the wall time is the writing's too."""
 MOST_FAILED = 1_000
-"""So many failures are listed; the others are counted in the last one."""
+"""Number of failures that are listed; the others are counted in the last one."""
 SEARCHED = 4_000
 """Characters of what the user asked that a search looks in."""
 

@@ -91,7 +91,7 @@ class RunTally:
     observations_diverged: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
     brought: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What came in with the runs that they rest on, by kind; empty where the file has nothing but runs."""
+    """Records imported together with the runs, by kind; empty if the file contains only runs."""
 
     def add(self, status: str, row: Trajectory, place: str) -> None:
         self.created += status == "created"

@@ -69,7 +69,7 @@ def compute_matrix(context: JobContext) -> dict[str, Any]:
     """Evaluate a run's checks over its steps; an existing matrix is left alone."""
     trajectory = Trajectory.objects.select_related("revision").filter(pk=context.payload["trajectory"]).first()
     if trajectory is None:
-        raise InputError("The trajectory is gone.")
+        raise InputError("The trajectory no longer exists.")
     if not matrix.is_fresh(trajectory):
         matrix.compute_matrix(get_default_sandbox(), trajectory)
     return {"trajectory": trajectory.pk}

@@ -15,7 +15,7 @@ from webapp.scenarios.models import Playground, StateBody, Task, TaskRevision
 
 SNAPSHOT_EVERY = 50
 SOLVER_RUN = "solver_run"
-"""Why a solver's run that solved its task stands in no training data: it was made for the reference."""
+"""Why a solver's run that solved its task is not in training data: it was made for the reference."""
 
 
 class ReplayState(models.TextChoices):
@@ -68,8 +68,8 @@ class Trajectory(models.Model):
     user_error = models.BooleanField(default=False)
     """The simulated user gave nothing that could be used, which ended the attempt."""
     user_fault = models.CharField(max_length=8, blank=True, default="", db_default="")
-    """What a judge found about the simulated user (`UserVerdict.finding`); empty if nobody was asked. The verdict with
-    its quotes stands in `provenance`."""
+    """What a judge found about the simulated user (`UserVerdict.finding`); empty if no judge was asked. The verdict
+    with its quotes is in `provenance`."""
     rejected = models.CharField(max_length=60, blank=True)
     solver = models.BooleanField(default=False, db_default=False)
     """A try at its task's reference: an attempt like any other, but nothing that its batch made to be learnt from."""

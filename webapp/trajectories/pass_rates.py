@@ -13,7 +13,7 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.totals import SCORED
 
 KS = (1, 2, 3, 4, 8, 10, 16, 32)
-"""The k that pages show, where there are attempts for them; 10 is Agent-World's (Figure 4 f), the others are ours."""
+"""The k that pages show, if there are attempts for them; 10 is Agent-World's (Figure 4 f), the others are ours."""
 
 
 def compute_pass_at(solved: int, tried: int, ks: Iterable[int] = KS) -> list[tuple[int, float]]:

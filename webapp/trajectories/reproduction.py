@@ -48,7 +48,7 @@ class ReplaySetting:
     """What this site scored the run with before: a judge's verdicts are taken from it if the question is the same."""
     instruction: str = ""
     judge: ChatModel | None = None
-    """Decides facts that nobody decided before: one that says again what a judge said."""
+    """Decides facts that are not decided yet: one that repeats the replies of a judge."""
     keeps_states: bool = True
     """Whether states between the steps are stored. Without, nothing of the execution touches the database."""
 

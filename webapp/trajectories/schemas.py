@@ -39,7 +39,7 @@ class TrajectorySelectionQuery(Schema):
     task: Annotated[Id | None, Field(description="At this task.")] = None
     parent: Annotated[Id | None, Field(description="Forks of this trajectory.")] = None
     policy: Annotated[ShortText, Field(description="What the policy's name begins with.")] = ""
-    source: Annotated[ShortText, Field(max_length=32, description="Where it came from, such as starter.")] = ""
+    source: Annotated[ShortText, Field(max_length=32, description="Its source, such as starter.")] = ""
     rejected: Annotated[
         Literal["yes", "no", "solver"] | None,
         Field(description="Left out by the batch that made it; `solver`: made to find its task's reference."),
@@ -126,7 +126,7 @@ class TrajectoryLine(Schema):
         str,
         Field(
             description="Whether a judge found that its simulated user erred: `fault`, `none` or `unknown`; empty "
-            "where none was asked. Outcome and reward stand as they are."
+            "if none was asked. Outcome and reward are not changed."
         ),
     ]
     rejected: Annotated[str, Field(description="The filter by which its batch left it out; empty of any other.")]
@@ -144,7 +144,7 @@ class TrajectoryLine(Schema):
         int,
         Field(description="Calls that its simulated user made of tools of its own; the other counts are the agent's."),
     ]
-    reason: Annotated[str, Field(description="Why it failed, in one sentence; empty where it did not.")]
+    reason: Annotated[str, Field(description="Why it failed, in one sentence; empty if it did not.")]
     created_at: datetime
 
     @staticmethod

@@ -29,7 +29,7 @@ class LoadResult:
 
     def __str__(self) -> str:
         if not self.new:
-            return f"The starter set is there already ({self.unchanged} records); nothing changed."
+            return f"The starter set already exists ({self.unchanged} records); nothing changed."
         counts = ", ".join(f"{count} {kind}" for kind, count in self.new.items())
         return f"The starter set is loaded: {counts}; {self.unchanged} records were there already."
 

@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 TIMEOUT_S = 8.0
 WHOLE_S = 10.0
 ADDRESS_S = 8.0
-"""So long are messages sent to one address at a time; the next ones follow when the clock asks again."""
+"""Time for which messages are sent to one address in a row; the next ones follow at the next tick."""
 EXPECTED = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
 SAID_BYTES = 300
-"""So much of an answer is read: it says why a message was refused."""
+"""Length of an answer that is read: it says why a message was refused."""
 
 
 @dataclass(frozen=True)

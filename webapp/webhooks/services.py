@@ -22,7 +22,7 @@ from webapp.webhooks.models import Delivery, DeliveryState, Webhook
 from webapp.webhooks.signature import generate_secret
 
 MOST = 20
-"""So many addresses are told at most."""
+"""Maximum number of addresses."""
 RESTS = (5, 60, 300, 1_800, 7_200, 18_000, 36_000)
 """Seconds before each further try; after the last the delivery has failed."""
 CLAIM_SECONDS = 60
@@ -55,7 +55,7 @@ def create_webhook(actor: Any, name: str, url: str) -> tuple[Webhook, str]:
         raise InputError("The address has at most 500 characters.")
     require_webhook_address(url)
     if Webhook.objects.count() >= MOST:
-        raise InputError(f"There are {MOST} webhooks already. Delete one that nobody reads.")
+        raise InputError(f"There are {MOST} webhooks already. Delete an unused one.")
     secret = generate_secret()
     try:
         with transaction.atomic():

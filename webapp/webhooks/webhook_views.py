@@ -68,7 +68,7 @@ def show_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def send_test_message(request: HttpRequest, pk: int) -> HttpResponse:
     services.queue_test_delivery(request.user, get_object_or_404(Webhook, pk=pk))
-    messages.success(request, "A test waits to be sent: within a few seconds it stands below with its answer.")
+    messages.success(request, "A test is queued: within a few seconds it is shown below with its answer.")
     return redirect("webhooks:detail", pk)
 
 
@@ -85,5 +85,5 @@ def switch_webhook(request: HttpRequest, pk: int) -> HttpResponse:
 def delete_webhook(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Webhook, pk=pk)
     services.delete_webhook(request.user, row)
-    messages.success(request, f"The webhook {row.name} is deleted, with what is known of its messages.")
+    messages.success(request, f"The webhook {row.name} is deleted, with the records of its messages.")
     return redirect("webhooks:list")

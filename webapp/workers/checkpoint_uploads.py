@@ -45,7 +45,7 @@ DEEPEST = 3
 MOST_OPEN = 4
 """Announced by one attempt and not whole: a worker sends one after the other."""
 LOCKS = 16
-"""So many files of locks are shared by all checkpoints."""
+"""Number of files of locks that are shared by all checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,8 @@ def _require_room(job: TrainingJob, number: int, size: int) -> None:
     sums = CheckpointFile.objects.filter(checkpoint__in=running).aggregate(left=Sum(F("bytes") - F("received")))
     if not has_room(size + int(sums["left"] or 0)):
         raise InfrastructureError(
-            f"The disk of the web app has no room for {size >> 20:,} MiB more beside other uploads and its reserve "
-            "(ENVARIUM_DISK_RESERVE_MIB). Make room there; the checkpoint is announced again then."
+            f"The disk of the web app has no room for {size >> 20:,} MiB more in addition to other uploads and its "
+            "reserve (ENVARIUM_DISK_RESERVE_MIB). Make room there; the checkpoint is announced again then."
         )
 
 
@@ -268,7 +268,7 @@ def _require_path(path: str, final: bool) -> None:
     resuming = not final and RESUMING.fullmatch(parts[-1])
     if not path.endswith(SUFFIXES) and not resuming:
         raise Unusable(
-            f"files: {path[:100]!a} is not taken. Weights are .safetensors; beside them "
+            f"files: {path[:100]!a} is not accepted. Weights are .safetensors; also allowed: "
             f"{', '.join(SUFFIXES[1:])}, "
             "and what resuming needs (optimizer.pt, scheduler.pt, rng_state.pth), which no final model has.",
         )

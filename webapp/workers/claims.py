@@ -39,7 +39,7 @@ from webapp.workers.models import Worker
 from webapp.workers.registration import COLUMNS, live_trainers, to_candidate
 
 LOOK_EVERY_SECONDS = 0.5
-"""So often a waiting claim looks for a job."""
+"""Interval at which a waiting claim looks for a job."""
 LONGEST_WAIT_SECONDS = 30
 AT_ONCE = 500
 

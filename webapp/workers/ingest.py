@@ -42,7 +42,7 @@ LARGEST = 1e100
 MESSAGE_CHARS = 4_000
 DATA_CHARS = 16_000
 MOST_TOLD = 5
-"""So many numbers that were reported anew are named in one event."""
+"""Number of values reported again that are named in one event."""
 ROWS_AT_ONCE = 5_000
 
 Point = tuple[str, int]

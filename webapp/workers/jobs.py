@@ -13,7 +13,7 @@ from webapp.workers.serving.wakeups import waiting_deployments
 
 LOCAL["workers.reap"] = lambda: claims.reap_jobs() + deployment_claims.reap_deployments()
 SERVED_BESIDE = 2
-"""So many models are served at once beside this site."""
+"""Number of models that are served at once beside this site."""
 
 
 @shared_task(

@@ -17,7 +17,7 @@ from webapp.workers.errors import UnknownWorker
 from webapp.workers.models import Worker
 
 FORGOTTEN = timedelta(days=1)
-"""A worker that fell silent stands among those that are here for so long, marked as lost."""
+"""Time that a silent worker stays in the list of workers, marked as lost."""
 AT_ONCE = 500
 COLUMNS = (
     "public_id", "name", "engines", "model_names", "devices", "main_memory_mib", "store", "beside", "software",

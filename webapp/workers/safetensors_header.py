@@ -58,7 +58,7 @@ def _parse_tensors(text: bytes, size: int) -> list[tuple[str, list[int]]]:
     end = 0
     for first, last, name in sorted(places):
         if first != end:
-            raise InputError(f"the tensor {name[:100]!a} does not begin where the one before it ends")
+            raise InputError(f"the tensor {name[:100]!a} does not begin at the end of the one before it")
         end = last
     if end != size:
         raise InputError(f"its tensors have {end:,} bytes, the file has {size:,} for them")

@@ -39,7 +39,7 @@ def remove_clocks() -> str:
     pages = list(_list_clock_mappings())
     for name, start, end in pages:
         if name == "[vdso]" and not _overwrite_functions(start, end - start, stub, filler):
-            return "the kernel lets nobody change its page of clocks"
+            return "the kernel does not allow changes of its page of clocks"
     libc = _load_libc()
     for name, start, end in pages:
         if name != "[vdso]" and libc.munmap(ctypes.c_void_p(start), ctypes.c_size_t(end - start)) != 0:

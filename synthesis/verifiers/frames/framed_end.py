@@ -30,10 +30,10 @@ from synthesis.verifiers.state_changes import ABSENT, Keys, StateChange, find_st
 
 ENDS = {"added": "+", "removed": "-", "reordered": "#"}
 SHOWN_CHARS = 120
-"""Of a value that is told, so much; of several allowed ones the first `SHOWN_VALUES`."""
+"""Characters of a value that is shown; of several allowed ones the first `SHOWN_VALUES`."""
 SHOWN_VALUES = 4
 MOST_COMPARED = 40
-"""With so many of the records that may be added one that may not is compared, to tell what is wrong with it."""
+"""A record that may not be added is compared with so many of those that may, to show what is wrong with it."""
 _COUNTING = frozenset({"next", "last", "new", "counter", "counters", "count", "counts", "seq", "sequence", "serial"})
 _COUNTING |= {"id", "ids", "number", "numbers", "no", "index"}
 Group = tuple[str, str, str]

@@ -27,7 +27,7 @@ from synthesis.verifiers.state_changes import (
 
 ROUNDS = 3
 SHORTEST_ID = 3
-"""Shorter ids are renamed only where they are the whole text."""
+"""Shorter ids are renamed only if they are the whole text."""
 CHOSEN = '"~chosen"'
 OWN_ID = "~own"
 _WORD = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\d{1,18}")
 Record = tuple[str, str, Any]
 """(path of the collection, key, content) of an added record."""
 Rule = tuple[tuple[str, ...], Allowance]
-"""What an allowance says of a part: the keys to it from where one stands, `*` for any."""
+"""What an allowance says of a part: the keys to it from the current place, `*` for any."""
 
 
 class Names:

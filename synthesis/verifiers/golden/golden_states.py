@@ -81,7 +81,7 @@ def find_volatile(
 
 def _execute_reference(sandbox: Sandbox, subject: Subject) -> tuple[State, ReferenceRuns]:
     if subject.reference is None:
-        raise InputError("Without a reference nobody knows the golden state. Give the task a reference.")
+        raise InputError("Without a reference the golden state is not known. Give the task a reference.")
     start = run_calls(sandbox, subject, ()).state
     if start is None:
         raise InputError("The program ended before any call, so there is no golden state.")

@@ -33,9 +33,9 @@ from synthesis.verifiers.state_changes import (
 )
 
 NEW: Any = object()
-"""Stands for the value at the start where there was none."""
+"""Represents the value at the start if there was none."""
 TOKEN = "\0"
-"""How the name of an id begins that is renamed only where a place holds it as an id."""
+"""How the name of an id begins that is renamed only if a place holds it as an id."""
 _TAGS_OF_MOMENTS = ("$datetime", "$date", "$time")
 _UNORDERED = ("$set", "$frozenset", "$dict", "$counter")
 _FRACTION = re.compile(r"\.\d+")
@@ -44,7 +44,7 @@ _MOMENT = re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{_TIME})?|{_TIME}
 _SECONDS = re.compile(r"[0-9]{10}\.[0-9]{1,9}")
 _ATOM = re.compile(r"[A-Za-z0-9]+")
 Rules = Sequence[tuple[tuple[str, ...], VolatileRole]]
-"""The parts of a path that lead to a volatile place from where one stands, with its role."""
+"""The parts of a path that lead to a volatile place from the current place, with its role."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from synthesis.verifiers.plausible_arguments import KnownValues, propose_argumen
 from synthesis.verifiers.state_changes import find_state_changes
 
 MOST_EPISODES = 32
-"""So many executions of the reference with something else beside it are made in the search."""
+"""Executions of the reference with an additional call that are made in the search."""
 AFTER, INSTEAD = 20, 8
 """Of these, behind the reference and instead of one of its calls; the rest before it."""
 A_TOOL = 8

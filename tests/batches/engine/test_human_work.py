@@ -216,7 +216,7 @@ def test_without_human_work_a_clone_updates_as_before_and_both_pages_say_what_it
     Environment.objects.update(current_by=None)
     assert Task.objects.get().current_id == BatchProduct.objects.get(item__batch=clone, item__level="task").revision_id
     assert "Human work" not in browser.get(f"/batches/{batch.pk}/clone/").content.decode()
-    assert "Nothing stands beside" in browser.get(f"/edits/beside/?batch={clone.pk}").content.decode()
+    assert "Nothing is stored beside" in browser.get(f"/edits/beside/?batch={clone.pk}").content.decode()
 
 
 def test_further_batches_on_an_environment_make_tasks_of_their_own() -> None:

@@ -94,7 +94,7 @@ def test_a_cap_that_could_not_be_kept_is_refused_at_the_start() -> None:
     annotator, operator = person("annotator"), person("operator", "op")
     with llm_server(answer) as server:
         unpriced = settings_at(server.url)
-        with pytest.raises(InputError, match="nobody has said what local/scripted-1 costs"):
+        with pytest.raises(InputError, match="the price of local/scripted-1 is not known"):
             make_batch(operator, unpriced.model_copy(update={"cap": 1.0}), ["one"])
         with pytest.raises(InputError, match="could not be kept"):
             make_batch(annotator, unpriced, ["one"])

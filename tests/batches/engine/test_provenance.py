@@ -51,7 +51,7 @@ def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_its_own
     }
     unsolved = item(batch, "badge-desk/scenario-0/task-0")
     (fault,), (why,) = environment["notes"], made(unsolved)["notes"]  # type: ignore[misc]
-    assert fault.startswith("Mended before it was kept: ")
+    assert fault.startswith("Repaired before it was kept: ")
     assert why.startswith("Nobody solved it")
     assert "notes" not in state
     client.force_login(user)

@@ -61,10 +61,10 @@ def test_a_theme_is_grown_from_its_page_and_from_its_row(researcher: Client, the
     assert "1 of the chosen themes" in part
     for sent, said in (
         (fields, "The only item will be refused:</b> Box desk."),
-        (filled(researcher, NEW), "Ready to start as it stands"),
+        (filled(researcher, NEW), "Ready to start."),
     ):
         assert said in markup(researcher.post(f"{NEW}readiness/", sent, headers=HTMX))
-    assert "It cannot start as it stands" in markup(researcher.post(f"{NEW}readiness/", {}, headers=HTMX))
+    assert "It cannot start: a dry run" in markup(researcher.post(f"{NEW}readiness/", {}, headers=HTMX))
     start(researcher, fields)
     assert names(Batch.objects.get()) == ["Box desk"], "not the other that is called so too"
 

@@ -49,7 +49,7 @@ def test_a_clone_shows_what_differs_before_and_after_it_is_launched(researcher: 
         "Tasks", "2", "+ 3", "Tools of the user", "none", "+ look, press", "Actions", "none", "+ released",
         "Seed", "0", "+ 9",
     ]  # fmt: skip
-    assert "needs a change first" in markup(researcher.post(f"{url}differences/", changed | {"tasks": "0"}))
+    assert "The form has errors" in markup(researcher.post(f"{url}differences/", changed | {"tasks": "0"}))
     dry = markup(researcher.post(f"{url}estimate/", changed, headers={"HX-Request": "true"}))
     assert "<b>12</b> tasks" in dry
     assert researcher.post(url, changed | {"act": "start", "tasks": "0"}).status_code == 422

@@ -101,7 +101,7 @@ def test_what_is_changed_afterwards_departs_and_is_said_everywhere(researcher: C
     assert "Frames: yes in place of no (ES 4.2, Eq. 10: nothing but the checks counts)" in part
     assert "Assessment calls: 30 in place of 100 (ES 3.4: N)" in part
     unclear = researcher.post(reverse("batches:departures"), shown | {"assessment_calls": ["many"]})
-    assert "needs a change first" in words(markup(unclear))
+    assert "The form has errors" in words(markup(unclear))
     assert start(researcher, shown).status_code == 302
     batch = Batch.objects.get()
     page = words(markup(researcher.get(f"/batches/{batch.pk}/?tab=settings")))

@@ -61,7 +61,7 @@ def test_each_action_is_there_when_it_applies_and_a_stale_click_says_so() -> Non
         assert state(batch) == "done"
         assert offered(who, batch) == set()
         assert "has ended" in do(who, "cancel", batch.pk)
-        assert "stands still" in do(who, "resume", batch.pk)
+        assert "can be resumed" in do(who, "resume", batch.pk)
         assert "nothing to try again" in do(who, "retry", batch.pk)
     assert {"batch.start", "batch.pause", "batch.resume"} <= set(AuditEntry.objects.values_list("action", flat=True))
 
@@ -108,10 +108,10 @@ def test_what_failed_is_tried_again_alone_with_its_like_or_all_of_it() -> None:
 
     assert do(who, "retry", batch.pk, item=drop.pk) == "1 item was queued again."
     assert waiting() == {"drop-1"}
-    assert "has not failed any more" in do(who, "retry", batch.pk, like=drop.pk)
+    assert "are no longer failed" in do(who, "retry", batch.pk, like=drop.pk)
     assert do(who, "retry", batch.pk, like=item(batch, "drop-2").pk) == "1 item was queued again."
     assert "no such item" in do(who, "retry", batch.pk, item=drop.pk)
-    assert "not failed any more" in do(who, "retry", batch.pk, item=10**9)
+    assert "no longer failed" in do(who, "retry", batch.pk, item=10**9)
     assert 'id="retry-at-assemble"' in page(who, "batch", batch.pk)
     assert "no such item" in do(who, "retry", batch.pk, stage="assess")
     assert do(who, "retry", batch.pk, stage="assemble") == "2 items were queued again."
@@ -188,5 +188,5 @@ def test_a_draft_is_started_by_its_page_and_says_that_nothing_is_spent() -> None
     specs = [services.build_theme_spec(theme("one"))]
     settings = settings_at("http://127.0.0.1:9/v1")
     batch = services.create_batch(user("operator", "op"), "Later", specs, settings, TABLE, start=False)
-    assert "nothing is asked and nothing is spent" in page(client(), "batch", batch.pk)
+    assert "no request is sent and nothing is spent" in page(client(), "batch", batch.pk)
     assert page(client(), "batch", batch.pk + 1, status=404)

@@ -227,15 +227,15 @@ def test_a_job_of_a_batch_leads_to_it() -> None:
     assert f'<a href="{reverse("batches:batch", args=[batch.pk])}" id="job-page">Batch {batch.pk}</a>' in text
     its_page = page(client("viewer", "vi"), "batch", batch.pk)
     assert reverse("jobs:detail", args=[lane.job_id]) in its_page
-    assert "Nothing came of it" not in its_page + text
+    assert "No result" not in its_page + text
 
 
 def test_a_batch_that_keeps_nothing_says_so_in_red_and_so_does_its_job() -> None:
     batch = grown(name="malformed-1")
     viewer = client("viewer", "vi")
-    assert "Nothing came of it:" in page(viewer, "batch", batch.pk)
+    assert "No result:" in page(viewer, "batch", batch.pk)
     lane = BatchLane.objects.get(batch=batch)
-    assert "<b>Nothing came of it.</b>" in markup(viewer.get(reverse("jobs:detail", args=[lane.job_id])))
+    assert "<b>No result.</b>" in markup(viewer.get(reverse("jobs:detail", args=[lane.job_id])))
 
 
 def test_calls_are_filtered_by_what_was_asked_and_by_state() -> None:

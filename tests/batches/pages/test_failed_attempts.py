@@ -59,7 +59,7 @@ def test_a_rejected_attempt_says_which_change_made_the_zero(batch: Batch, who: C
         state=ItemState.REJECTED, reason="not_solved", signature="filter", message="It earned 0.", attempt=trajectory
     )
     page = flat(who.get(f"/batches/{batch.pk}/?tab=failures"))
-    assert f'<a href="/trajectories/{trajectory.pk}/#outside">1 change nobody asked for</a>' in page
+    assert f'<a href="/trajectories/{trajectory.pk}/#outside">1 unrequested change</a>' in page
 
 
 def test_a_run_that_became_the_reference_and_earned_nothing_is_marked_and_explained(batch: Batch, who: Client) -> None:

@@ -40,7 +40,7 @@ def test_repairs_are_stored_and_shown_with_the_models_thoughts() -> None:
     client = Client()
     client.force_login(user)
     page = flat(client.get(f"/batches/{batch.pk}/?tab=calls"))
-    assert "How replies were read" in page
+    assert "Readability of replies" in page
     assert "repaired: trailing comma" in page
     call = calls.first()
     assert call is not None

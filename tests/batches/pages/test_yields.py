@@ -176,7 +176,7 @@ def test_a_large_batch_is_read_by_a_job_and_said_to_be_stale_afterwards(monkeypa
     assert "By stage" in page(who, "yield", batch.pk)
     Batch.objects.filter(pk=batch.pk).update(requests=10_000)
     text = page(who, "yield", batch.pk)
-    assert "has moved on" in text
+    assert "has changed since this was read" in text
     assert "By stage" in text
     assert client("viewer", "vi").post(reverse("batches:read_yield", args=[batch.pk])).status_code == 403
 

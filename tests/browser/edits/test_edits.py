@@ -92,7 +92,7 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_right_approvals(page:
     page.wait_for_selector("#edit-kept:not([data-faulty]) .tag")
     assert page.locator("#changes .add").count(), "what the draft changes comes along"
     page.keyboard.press("w")
-    page.wait_for_selector("text=Being worked out")
+    page.wait_for_selector("text=Being computed")
     carried_out("forecast_edit")
     page.wait_for_selector("text=Approvals that carry over")
     assert page.locator("text=carries over").count() == 1
@@ -230,7 +230,7 @@ def test_a_key_is_given_another_letter_and_back(page: Page) -> None:
     page.goto("/review/")
     assert page.locator("a", has_text="Edits").locator("kbd").inner_text() == "y"
     page.keyboard.press("?")
-    page.get_by_role("button", name="All as they were").click()
+    page.get_by_role("button", name="Reset all keys").click()
     page.keyboard.press("Escape")
     page.keyboard.press("e")
     page.wait_for_url("**/edits/")

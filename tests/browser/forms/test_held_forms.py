@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AWAY = "The server cannot be reached."
-BACK = "did not send is back"
+BACK = "did not send has been restored"
 
 
 def opened(chromium: Browser, site: str, name: str) -> tuple[BrowserContext, Page, list[str]]:

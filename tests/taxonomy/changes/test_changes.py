@@ -91,17 +91,17 @@ def test_what_the_tree_cannot_be_is_refused_and_changes_nothing() -> None:
     tree, user = plant(), judge()
     before, bank = picture(), tree["savings" + SEP + "banking"]
     refused: list[tuple[Any, str]] = [
-        (wishes.build_move(tree["savings"], bank), "cannot stand below itself"),
+        (wishes.build_move(tree["savings"], bank), "cannot be below itself"),
         (wishes.build_move(tree["savings"], tree["money"]), "on a level below the third"),
         (wishes.build_move(bank, tree["money"]), "There is a label “Banking” below “Money” already. Merge the two"),
-        (wishes.build_move(bank, tree["savings"]), "stands there already"),
+        (wishes.build_move(bank, tree["savings"]), "is there already"),
         (wishes.build_move(bank, 987_654), "There is no label 987654"),
         (wishes.build_merge([tree["savings"]], bank), "merge the other way round"),
         (wishes.build_merge([bank], bank), "at least one other label"),
         (wishes.build_merge([tree["savings"]], tree["money" + SEP + "insurance"]), "on a level below the third"),
         (wishes.build_rename(tree["savings"], " money"), "Merge the two, or take another name"),
         (wishes.build_rename(tree["savings"], "  "), "needs a name"),
-        (wishes.build_delete(tree["savings"]), "Labels stand below “Savings”"),
+        (wishes.build_delete(tree["savings"]), "There are labels below “Savings”"),
         (wishes.build_delete(tree["ferries"]), "1 environment (“Desk e3”) would hang nowhere"),
         (wishes.build_split(tree["money"], "Rest", Parting()), "Choose what the new label takes"),
         (
@@ -141,7 +141,7 @@ def test_an_undo_is_refused_while_later_changes_stand_in_its_way() -> None:
         take_back_change(user, 987_654)
     gone = changed(user, wishes.build_move(tree["ferries"], tree["weather"]))
     changed(user, wishes.build_delete(tree["weather"], tree["money"]))
-    with pytest.raises(Conflict, match=r"“Ferries” stands elsewhere now\. Undo first: “Deleted “Weather”"):
+    with pytest.raises(Conflict, match=r"“Ferries” is elsewhere now\. Undo first: “Deleted “Weather”"):
         take_back_change(user, gone.pk)
 
 

@@ -24,7 +24,7 @@ from training.worker import machine
 from training.worker.child import ROOT, TOKEN, read_tail
 
 VLLM = "ENVARIUM_VLLM"
-"""The environment variable with vLLM's executable, where it stands in an environment of its own."""
+"""The environment variable with vLLM's executable, if it is in an environment of its own."""
 REPLY_BYTES = 4 * 1024 * 1024
 LOG = "server.log"
 LOG_BYTES = 8 * 1024

@@ -57,7 +57,7 @@ class BeginCall:
     model: str
     item: int
     likely: float = 0.0
-    """What it will probably cost, where there is a cap."""
+    """Probable cost, if there is a cap."""
     again: bool = False
     """Another request for a call that this store has begun and not ended."""
 

@@ -176,7 +176,7 @@ class ItemStore:
 
     async def give_up(self, stage: str) -> None:
         """Fail the calls left in flight by the stage that has ended (calls beside one that failed)."""
-        error = LLMError("given_up", "The stage ended before the reply came: a call beside this one failed.")
+        error = LLMError("given_up", "The stage ended before the reply came: another call of the stage failed.")
         left, self._began = list(self._began), {}
         await asyncio.gather(*(self.writer.do(FailCall(key, stage, error)) for key in left))
 

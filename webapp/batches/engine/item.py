@@ -91,7 +91,7 @@ TRIES = 3
 """Of a stage that lost a process of the sandbox: replies are stored, so another try costs little."""
 AGAIN_SECONDS = 0.2
 AMENDS = "amends"
-"""Beside a stage's run: the earlier stage whose draft its own amends."""
+"""Stored with a run of a stage: the earlier stage whose draft its own amends."""
 
 
 async def run_item(shared: LaneContext, item: BatchItem) -> None:
@@ -324,7 +324,7 @@ def load_drafts(pipeline: Pipeline, batch: int, path: str, names: list[str]) -> 
         drafts[name] = stage.gives.model_validate(unpack_value(Body, digest, body))
         amended |= stage.amendment(drafts[name])
     if missing := sorted(set(names) - drafts.keys()):
-        raise InputError(f"What earlier stages made is not there: {', '.join(missing)}. Retry the item from there.")
+        raise InputError(f"The results of earlier stages are missing: {', '.join(missing)}. Retry the item from there.")
     return {name: drafts[name] for name in names} | amended
 
 

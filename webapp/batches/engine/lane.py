@@ -50,7 +50,7 @@ SHIFT_LOOKS = 6
 TELL_SECONDS = 0.3
 STOPPED = "Its job was stopped. Resume it to go on."
 GRACE_SECONDS = 20.0
-"""So long may calls in flight end, and be stored, once the batch is to stand still."""
+"""Time for calls in flight to end, and be stored, once the batch is to pause."""
 LANE_SHARE = 0.75
 """Another job takes over after so much of the time that a job may take."""
 
@@ -275,7 +275,7 @@ def _stop_at_cap(shared: LaneContext, item: int, why: str, cap: float | None) ->
 def _pause_for_endpoint(shared: LaneContext, item: int, error: EndpointAway) -> None:
     """Return the item to waiting, and pause the batch until its endpoint answers (`awaited_endpoints.py`)."""
     item_state.release_item(shared.claim, item)
-    why = f"Paused: endpoint unreachable. {error} The batch goes on by itself when it answers again."
+    why = f"Paused: endpoint unreachable. {error} The batch continues automatically when it answers again."
     stop_batch(shared.batch, BatchState.PAUSED, why, away=error.endpoint)
 
 

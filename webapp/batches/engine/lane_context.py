@@ -66,7 +66,7 @@ class LaneContext:
 
     def check_stop(self) -> None:
         if self.stop.is_set():
-            raise BatchStopped("The batch was asked to stand still.")
+            raise BatchStopped("The batch was asked to pause.")
 
     def watch(self, site: Site, spent: StageUsage) -> None:
         """Add a counted call to the nearest item at or above its place."""

@@ -47,7 +47,7 @@ def collect_notes(drafts: Mapping[str, Any]) -> list[str]:
     texts: list[str] = []
     for draft in drafts.values():
         if isinstance(draft, AssembledProgram) and draft.invalid_before_repair:
-            texts += [f"Mended before it was kept: {fault}" for fault in draft.invalid_before_repair]
+            texts += [f"Repaired before it was kept: {fault}" for fault in draft.invalid_before_repair]
         elif isinstance(draft, AssessmentDraft):
             texts += draft.notes
         elif isinstance(draft, AuditedTask):

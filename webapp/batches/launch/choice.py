@@ -24,7 +24,7 @@ from webapp.taxonomy.queries import add_tool_names, select_subtree
 from webapp.taxonomy.theme_services import build_theme_draft
 
 NAMED = 5
-"""So many of what a filter finds are named."""
+"""Number of objects found by a filter that are named."""
 READ = 200
 
 

@@ -55,7 +55,7 @@ def find_first_prompt(spec: ItemSpec, settings: BatchSettings, pipeline: Pipelin
         return {"item": site.item, "role": site.role, "stage": site.stage, "messages": messages}, ""
     except EnvariumError as error:
         return None, str(error)
-    return None, "The first stages ask nobody."
+    return None, "The first stages call no model."
 
 
 async def _run_until_first_call(spec: ItemSpec, settings: BatchSettings, pipeline: Pipeline) -> None:

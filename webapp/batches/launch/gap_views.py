@@ -18,7 +18,7 @@ from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.queries import select_subtree
 
 MOST = 20
-"""So many environments, those with the fewest tasks, are asked for more at once."""
+"""Number of environments, those with the fewest tasks, that are asked for more at once."""
 
 
 @require_scope("synthesise")

@@ -18,10 +18,10 @@ from webapp.batches.launch.bounds import Bounds
 DRAWS = 400
 LOW, HIGH = 0.1, 0.9
 COMMON = 0.5
-"""So often a figure follows the common draw of its batch."""
+"""Probability that a figure follows the common draw of its batch."""
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "seconds", "cost")
 SEEN_MEDIAN, ASSUMED_MEDIAN = 0.5, 0.35
-"""Where between its ends the median of a figure lies: in the middle if earlier calls tell its ends, which are about a
+"""Place of the median of a figure between its ends: in the middle if its ends come from earlier calls and are about a
 mean; below it if they are assumed, because upper ends then hold what is rare."""
 SPREAD = 1.5
 """How much figures crowd about their median; 1 would spread them evenly on either side."""

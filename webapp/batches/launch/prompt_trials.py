@@ -17,7 +17,7 @@ NAME, TEXT = "prompt_name", "prompt_text"
 
 def add_trial_fields(form: forms.Form) -> None:
     """Add the fields of one prompt to be changed; prompts that a cloned batch already tried are kept."""
-    named = [("", "none: all as they stand"), *((name, name) for name in list_triable_prompts())]
+    named = [("", "none: all prompts unchanged"), *((name, name) for name in list_triable_prompts())]
     form.fields[NAME] = forms.ChoiceField(label="Prompt", choices=named, required=False)
     form.fields[TEXT] = forms.CharField(
         label="Its text in this batch",
@@ -25,7 +25,7 @@ def add_trial_fields(form: forms.Form) -> None:
         strip=False,
         max_length=2 * MOST_CHARS,
         widget=forms.Textarea(attrs={"rows": 16, "spellcheck": "false", "class": "mono"}),
-        help_text="What stands in {{ }} is filled in by the stage and has to stay.",
+        help_text="The stage fills in the placeholders in {{ }}; they have to stay in the text.",
     )
 
 

@@ -11,7 +11,7 @@ from synthesis.themes.keys import get_theme_key
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 
 NAMED = 12
-"""So many refused items are named; the others are counted."""
+"""Number of refused items that are named; the others are counted."""
 NAME_CHARS = 80
 BUNDLED = "the bundled themes"
 

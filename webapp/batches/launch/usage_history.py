@@ -15,7 +15,7 @@ from webapp.batches.models import Batch, BatchItem, CallState, ItemState, LLMCal
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
 LOOKED_BACK = 20_000
-"""So many of the newest calls are looked at."""
+"""Number of newest calls that are read."""
 LEAST_ITEMS = 5
 """Items that a stage, or a level, must have been seen for before its numbers are believed."""
 GROWS_WITH = {"solve": "solver_runs", "test_state": "test_states"}

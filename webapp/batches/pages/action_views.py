@@ -79,7 +79,7 @@ def retry_items(request: HttpRequest, pk: int) -> HttpResponse:
             request.POST.get("like") and not selection["signature"]
         )
         if is_outdated:
-            raise InputError("What was to be tried again has not failed any more. This is how the batch stands now.")
+            raise InputError("The items to try again are no longer failed. This is the current state of the batch.")
         count = services.retry_items(request.user, pk, **selection)
         return f"{count:,} item{'s' * (count != 1)} {'were' if count != 1 else 'was'} queued again."
 

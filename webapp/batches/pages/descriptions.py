@@ -198,7 +198,7 @@ def build_item_filter_form(pipeline: Pipeline, chosen: filters.ItemFilter) -> fi
         "level": filter_bar.make_select("Level", LEVELS),
         "state": filter_bar.make_select("State now", ItemState.values),
         "stage": filter_bar.make_select("Stage", stages),
-        "ended": filter_bar.make_select("Which", went, first="stand or ended there", title="Of the stage"),
+        "ended": filter_bar.make_select("Which", went, first="are or ended there", title="Of the stage"),
         "reason": filter_bar.make_text("Reason", maxlength=60, autocomplete="off"),
     }
     if chosen.open:

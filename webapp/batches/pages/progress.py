@@ -36,7 +36,7 @@ ENDINGS = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED)
 
 
 Bar = tuple[str, float, float]
-"""A piece of a picture: what it stands for, where it begins and how wide it is, of 100."""
+"""A piece of a picture: what it represents, its start and its width, of 100."""
 
 
 @dataclass(frozen=True)

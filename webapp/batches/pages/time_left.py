@@ -11,7 +11,7 @@ from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchStageCount
 
 BATCHES_LOOKED_AT = 20
-"""Earlier batches that tell how long a stage takes that this one has not seen."""
+"""Earlier batches that give the time of a stage that this one has not run yet."""
 
 
 class TimedStage(Protocol):

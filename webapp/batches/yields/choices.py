@@ -126,7 +126,7 @@ def read_choice_figures(
         *_list_tester_figures(batch),
         ChoiceFigure("repairs", "programs_repaired", "kept programs that were repaired", repaired.get("assemble", 0)),
         ChoiceFigure(
-            "tool_repairs", "environments_mended", "kept environments with mended tools", repaired.get("assess", 0)
+            "tool_repairs", "environments_mended", "kept environments with repaired tools", repaired.get("assess", 0)
         ),
         *_list_attempt_figures(batch, settings),
         ChoiceFigure("audit_rejects", "audit_rejected", "tasks that the audit left out", audited),

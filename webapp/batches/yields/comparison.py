@@ -22,7 +22,7 @@ AT_ONCE = 100
 CHOICE = "choice:"
 """How the keys of figures of choices begin."""
 LEAST_THEMES = 2
-"""Of one theme alone nobody can say how much themes differ."""
+"""The least themes needed to say how much themes differ."""
 
 
 @dataclass(frozen=True)

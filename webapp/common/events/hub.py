@@ -21,7 +21,7 @@ from webapp.common.events.services import CHANNEL
 logger = logging.getLogger(__name__)
 
 QUEUE = 200
-"""Changes that wait for a slow reader; past it the reader is told to look at everything again."""
+"""Most changes that wait for a slow reader; with more, the reader is notified to load everything again."""
 LOOK_SECONDS = 5.0
 """A wake-up that was lost is made up for after so long."""
 AGAIN_SECONDS = 1.0

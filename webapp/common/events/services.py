@@ -11,7 +11,7 @@ from webapp.common.events.models import Event
 CHANNEL = "envarium_events"
 LOCK = 0x656E7661
 KEPT = 20_000
-"""Events that stay. Who was away for longer is told to look at everything again."""
+"""Events that are kept. A reader that was away for longer is notified to load everything again."""
 TIDY_EVERY = 1_000
 
 

@@ -21,7 +21,7 @@ SHOWN = 500
 WHOLE_FILTER = "all"
 """The parameter of a selection that is everything that the list's filters leave; they are the other parameters."""
 TOLD = 5
-"""So many refusals are told by name; the others are counted."""
+"""Number of refusals listed by name; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -176,4 +176,4 @@ def _apply_bulk_act(request: HttpRequest, chosen: BulkList, act: BulkAct, keys: 
         more = f" And {len(refused) - TOLD:,} more." if len(refused) > TOLD else ""
         messages.error(request, f"{len(refused):,} left as they are. {' '.join(refused[:TOLD])}{more}"[:2_000])
     if not done_count and not refused:
-        messages.error(request, f"No {chosen.one} was chosen, or those that were are gone.")
+        messages.error(request, f"No {chosen.one} was chosen, or those that were chosen no longer exist.")

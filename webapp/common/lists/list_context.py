@@ -50,7 +50,7 @@ class ShownList:
     reordered: bool
     """Whether the person asked for another order than the list has at first."""
     place: str = ""
-    """The parameters that say where the list stands on a page with several; they are no filter."""
+    """The parameters that give the position of the list on a page with several; they are not filters."""
     given: QueryDict | None = None
     """The parameters of the request."""
 

@@ -18,7 +18,7 @@ from webapp.common.lists.registry import LISTS
 from webapp.common.paging import CURSORS
 
 MOST_VIEWS = 50
-"""So many saved views a person may have of one list."""
+"""Number of saved views of one list that a person may have."""
 NAME_CHARS = 60
 QUERY_CHARS = 2_000
 
@@ -62,7 +62,7 @@ def save_view(user: Any, list_name: str, name: str, query: str, *, shared: bool 
             view, _ = SavedView.objects.update_or_create(owner=user, list_name=rows.name, name=named, defaults=values)
             write_audit_entry(user, "view.save", view, list=rows.name, name=named, shared=shared)
     except IntegrityError as error:
-        raise Conflict(f"Somebody shares a view “{named}” of this list already; take another name.") from error
+        raise Conflict(f"A view “{named}” of this list is already shared; choose another name.") from error
     return view
 
 

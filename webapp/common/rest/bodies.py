@@ -22,9 +22,9 @@ from webapp.common.rest.auth import Needs
 from webapp.common.rest.problems import Problem
 
 STRANGERS = 256 << 10
-"""Of somebody who shows no token and no session: enough for the form that signs in."""
+"""Of a client without a token and a session: enough for the sign-in form."""
 FORM = 1 << 20
-"""Beside the files of a form."""
+"""Without the files of a form."""
 TOO_LARGE = "This request is larger than this address takes from you"
 
 

@@ -61,19 +61,19 @@ def demand_match(request: HttpRequest, current: Schema, read: str) -> None:
     `read` is the operation that gives its ETag. Raises `Problem` (428, 412).
     """
     if not request.headers.get("If-Match", "").strip():
-        raise Problem(428, f"Send If-Match with the ETag of {read}, so that nobody's change is written over.")
+        raise Problem(428, f"Send If-Match with the ETag of {read}, so that no other change is overwritten.")
     require_match(request, current)
 
 
 def describe_required_match(read: str) -> dict[str, Any]:
     """Return the `openapi_extra` of an operation that calls `demand_match`."""
-    return _describe_if_match(f"The ETag of {read}. 428 without, 412 where that is another now", required=True)
+    return _describe_if_match(f"The ETag of {read}. 428 without it, 412 if it has changed", required=True)
 
 
 def describe_optional_match(read: str) -> dict[str, Any]:
     """Return the `openapi_extra` of an operation that calls `require_match`."""
     return _describe_if_match(
-        f"The ETag of {read}, where the write is to hold for that alone: else 412", required=False
+        f"The ETag of {read}, if the write is to apply only to that state: else 412", required=False
     )
 
 

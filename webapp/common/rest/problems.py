@@ -111,7 +111,7 @@ class Problem(Exception):
         self.errors = errors or []
         self.headers = headers or {}
         self.extra = extra or {}
-        """Members of the answer beside those of every problem: where a client may go on by itself."""
+        """Members of the answer in addition to those of every problem, for clients that can continue on their own."""
 
 
 def build_response(request: HttpRequest, problem: Problem) -> HttpResponse:
@@ -166,7 +166,7 @@ def build_too_many_faults(model: Any, counted: int) -> ValidationError:
         name for field in model.model_fields.values() for name in getattr(field.annotation, "model_fields", ())
     )
     takes = f" It takes {', '.join(field_names)}." if field_names else ""
-    message = f"Has {counted:,} faults, too many to tell. Send what the reference of this operation names.{takes}"
+    message = f"Has {counted:,} faults, too many to list. Send what the reference of this operation names.{takes}"
     return ValidationError([{"loc": (place,), "msg": message.rstrip("."), "type": "too_many_faults"}])
 
 

@@ -18,9 +18,9 @@ from synthesis.json_weight import is_shallow
 Item = TypeVar("Item")
 MOST_MEMORY = 32 << 20
 MOST_LEVELS = 450
-"""An encoded state has up to 416, a hundred times four; where it is gone through by recursion, Python ends at more."""
+"""An encoded state has up to 416, a hundred times four; with more, recursive code reaches Python's limit."""
 MOST_UNKNOWN = 1_000
-"""Keys of an object beside its own that are each told of."""
+"""Number of unknown keys of an object that are each reported."""
 
 UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
 

@@ -17,7 +17,7 @@ from webapp.datasets.selection import DatasetSelection
 from webapp.datasets.storage import NAMES_FILE, open_file
 
 KEPT = 4
-NO_REFERENCE = "Has no reference, so that nobody can say whether another row asks the same"
+NO_REFERENCE = "Has no reference, so it is unknown whether another row asks the same"
 
 
 @dataclass(frozen=True)

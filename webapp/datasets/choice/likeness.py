@@ -25,7 +25,7 @@ from webapp.taxonomy.queries import select_subtree
 
 CHUNK = 500
 MOST_GIVEN = 20_000
-"""So many environments of a given set are compared with, its first ones."""
+"""Number of environments of a given set that are compared, starting with the first."""
 
 
 def get_comparison_set(likeness: Likeness) -> set[int]:

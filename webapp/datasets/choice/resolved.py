@@ -19,7 +19,7 @@ from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 
 COMPARED_AT_ONCE = 400
-"""So many environments are compared while somebody waits; more are compared when the dataset is frozen."""
+"""Number of environments compared while the user waits; more are compared when the dataset is frozen."""
 
 
 @dataclass(frozen=True)

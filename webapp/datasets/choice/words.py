@@ -41,7 +41,7 @@ def describe_selection(choice: DatasetSelection) -> list[tuple[str, str]]:
 
 def describe_category(category: int) -> str:
     node = find_present_node(category)
-    return f"{node.name}, with all below" if node else f"label {category}, which is gone"
+    return f"{node.name}, with all below" if node else f"label {category}, which no longer exists"
 
 
 def _describe_environments(choice: DatasetSelection) -> list[tuple[str, str]]:

@@ -20,11 +20,11 @@ TREES = 20
 ROWS = 4
 """A candidate has the first so many columns of a tree in common."""
 DEPTH = 16
-"""By so many columns a tree is sorted: among many that begin alike, those that go on alike stand together."""
+"""Number of columns that a tree is sorted by: among many equal beginnings, equal continuations are adjacent."""
 BESIDE = 6
-"""So many neighbours are looked at on each side."""
+"""Number of neighbours that are compared on each side."""
 COMPARED = 4
-"""So many candidates of a text are compared exactly."""
+"""Number of candidates of a text that are compared exactly."""
 CHUNK = 250
 SEED = 20_260_101
 NONE = -1

@@ -58,7 +58,7 @@ def build_dataset_card(
         _format_table(
             ("source", "rows"), [(name or "not named", f"{rows:,}") for name, rows in report.sources.items()]
         ),
-        f"Licence: {_escape_text(report.licence) or 'not stated; ask where the sources come from before you use it'}.",
+        f"Licence: {_escape_text(report.licence) or 'not stated; check the licence of the sources before you use it'}.",
         "## Loading",
         f"```{'python' if by_side else 'sh'}\n{loaded}\n```",
         "## Hashes",

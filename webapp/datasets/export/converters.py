@@ -50,7 +50,7 @@ Record = dict[str, Any]
 ORIGIN = tuple(RowOrigin.model_fields)
 SHAREGPT = Shape(format="sharegpt")
 BATCH = 50
-"""So many trajectories' state changes are held at once."""
+"""Number of trajectories whose state changes are held at once."""
 
 
 class LeftOutRow(Frozen):

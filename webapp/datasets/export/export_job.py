@@ -25,14 +25,14 @@ FOLDER = "exports/datasets"
 GONE = "Making it ended without a result; see its job."
 STOPPED = "It was stopped. Export again when you want it."
 KEPT = 20
-"""Archives of so many exports are kept, of all datasets; older ones are made again when somebody wants them."""
+"""Number of exports whose archives are kept, of all datasets; older ones are made again on request."""
 
 
 def export_dataset(context: JobContext) -> dict[str, Any]:
     """Make the export that the payload names. A second attempt starts over; a finished export is left alone."""
     export = DatasetExport.objects.select_related("dataset").filter(pk=context.payload["export"]).first()
     if export is None:
-        raise InputError("The export is gone.")
+        raise InputError("The export no longer exists.")
     if export.state == ExportState.READY:
         return build_export_result(export)
     DatasetExport.objects.filter(pk=export.pk).update(state=ExportState.MAKING, error="")

@@ -82,7 +82,7 @@ def start_export(request: HttpRequest, dataset: str) -> HttpResponse:
         messages.error(request, str(error))
         return _redirect_to_exports(row)
     if not now:
-        messages.info(request, "This export is there already: the dataset never changes, and neither does its export.")
+        messages.info(request, "This export already exists: the dataset never changes, and neither does its export.")
     return _redirect_to_exports(row)
 
 

@@ -30,7 +30,7 @@ from webapp.trajectories.export.archive import make_zip_entry
 
 Seen = Callable[[int], None]
 MOST_NAMED = 1_000
-"""So many rows that do not fit a form are named in the manifest."""
+"""Number of rows not fitting a form that are named in the manifest."""
 PACKED = (".parquet", ".whl")
 """Compressed already."""
 

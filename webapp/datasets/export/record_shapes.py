@@ -32,7 +32,7 @@ FORMS: dict[FormName, RecordForm] = {
         "TRL",
         {
             "trajectories": "messages (or prompt and completion) with tools, for SFTTrainer",
-            "tasks": "a prompt alone, with the whole task beside it, for GRPOTrainer and other reinforcement learning",
+            "tasks": "a prompt alone, with the whole task next to it, for GRPOTrainer and other reinforcement learning",
         },
         "",
     ),
@@ -49,7 +49,7 @@ FORMS: dict[FormName, RecordForm] = {
     "atif": RecordForm(
         "ATIF 1.8",
         {"trajectories": "Harbor's trajectories: steps with observations, state changes in extra"},
-        "it holds what an agent did, and nobody has attempted a task of this dataset in it",
+        "it holds what an agent did, and no task of this dataset has been attempted in it",
     ),
     "verifiers": RecordForm(
         "Verifiers",

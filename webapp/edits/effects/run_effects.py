@@ -18,9 +18,9 @@ from webapp.trajectories.stored_runs import StoredRun
 
 WHY_CHARS = 1_000
 JUDGED_ANEW = "Its checks cannot be run any more, so it is judged by the new ones."
-ASKS_JUDGE = "A judge would have to look at it anew: it comes out otherwise, or is judged by other criteria."
+ASKS_JUDGE = "A judge would have to assess it again: it comes out otherwise, or is judged by other criteria."
 MOST_NAMED = 4
-"""So many checks are named of those that come out otherwise."""
+"""Number of checks with a different result that are named."""
 _NOUNS: dict[VerifierKind, tuple[str, str]] = {
     "checks": ("Check", "checks"),
     "golden": ("Check", "checks"),

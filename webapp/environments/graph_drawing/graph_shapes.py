@@ -18,11 +18,11 @@ GAP, PITCH = 26, 82
 MARGIN, RULER = 8, 24
 WORD_ROWS, WORD_HEIGHT, WORD_CHARS = 4, 11, 24
 BESIDE = 5
-"""How far the words of a link stand from it."""
+"""Distance between a link and its words."""
 PORTS = 0.7
 """The share of a node's edge over which links that end there are spread."""
 MOST_NODES, MOST_LINKS = 60, 160
-"""A larger graph is not drawn: nobody could read it, and it would take seconds."""
+"""A larger graph is not drawn: it would be unreadable, and would take seconds."""
 
 Point = tuple[float, float]
 Word = tuple[float, float, float]

@@ -122,7 +122,7 @@ def restore_edge(user: Any, pk: int) -> ToolEdge:
     """Restore an edge that a person removed. Raises NotFound and Conflict."""
     row = _lock_edge(pk)
     if row.removed_at is None:
-        raise Conflict("This edge is there already. Reload the page.")
+        raise Conflict("This edge already exists. Reload the page.")
     row.removed_by = row.removed_at = None
     row.save(update_fields=["removed_by", "removed_at"])
     write_audit_entry(user, "tool_edge.restore", row, version=row.version_id)
@@ -146,7 +146,7 @@ def add_edge(user: Any, version: Version, edge: GraphEdge) -> ToolEdge:
         raise NotFound(f"{edge.target} takes no parameter {edge.parameter!r:.80}; it takes {named}.")
     existing_edge = version.edges.filter(source=edge.source, target=edge.target, parameter=edge.parameter).first()
     if existing_edge is not None:
-        end = "it was taken out; put it back instead." if existing_edge.removed_at else "it is there already."
+        end = "it was taken out; put it back instead." if existing_edge.removed_at else "it already exists."
         raise Conflict(f"There is an edge from {edge.source} into {edge.parameter} of {edge.target}: {end}")
     row = _make_row(version, edge, added_by=user)
     row.save()
@@ -167,5 +167,5 @@ def _lock_version(version: Version) -> None:
 def _lock_edge(pk: int) -> ToolEdge:
     row = ToolEdge.objects.select_for_update(of=("self",)).filter(pk=pk).first()
     if row is None:
-        raise NotFound("This edge is gone: the edges were judged anew meanwhile. Reload the page.")
+        raise NotFound("This edge no longer exists: the edges have been judged again meanwhile. Reload the page.")
     return row

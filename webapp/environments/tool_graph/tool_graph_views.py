@@ -30,7 +30,7 @@ def remove_edge(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(
-            request, f"{_describe_edge(row)} is taken out. It stands below the table, where it can be put back."
+            request, f"{_describe_edge(row)} is taken out. It is listed below the table, where it can be put back."
         )
     return redirect(_build_page_url(request, row.version) + "#edges")
 

@@ -60,7 +60,7 @@ def require_every_label(item: LabelItem, given: Sequence[Mapping[str, Any]]) -> 
     left = [label["name"] for label in item.content["labels"] if label["id"] not in placed]
     if left:
         more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        raise InputError(f"“{left[0]}”{more} is in no group yet. A label that stands alone is a group of one.")
+        raise InputError(f"“{left[0]}”{more} is in no group yet. A label on its own is a group of one.")
 
 
 def group_labels(item: LabelItem, names: Mapping[str, str], renamed: Sequence[int] = ()) -> Groups:
@@ -111,7 +111,7 @@ def describe_groups(groups: Sequence[Mapping[str, Any]], *, with_names: bool = F
     sizes = ", ".join(f"{group['name']} ({len(group['labels'])})" for group in real_groups) if with_names else ""
     parts = [_format_count(len(real_groups), "group") + (f": {sizes}" if sizes else "")]
     parts += [f"{_format_count(len(renamed), 'label')} renamed"] if renamed else []
-    parts += [f"{_format_count(alone, 'label')} stand{'s' if alone == 1 else ''} alone"] if alone else []
+    parts += [f"{_format_count(alone, 'label')} ungrouped"] if alone else []
     return "; ".join(parts)
 
 

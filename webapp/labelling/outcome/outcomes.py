@@ -24,7 +24,7 @@ from webapp.taxonomy.labels import NAME, SEPARATOR
 from webapp.taxonomy.models import ChangeKind, Node, Theme
 
 MOST_HINDERED = 50
-"""So many groups of labels are tried one by one before the rest is called hindered too."""
+"""Number of groups of labels that are tried one by one before the rest is called hindered too."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Outcome:
     movements: tuple[Movement, ...] = ()
     mergers: tuple[Merger, ...] = ()
     unchanged: int = 0
-    """Settled things that hang where they belong, or on no node that fits; labels that stand alone."""
+    """Settled things that are in their right place, or fit no node; ungrouped labels."""
     open_items: int = 0
     hindrances: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

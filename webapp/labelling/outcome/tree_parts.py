@@ -16,9 +16,9 @@ from webapp.taxonomy.coverage import Measure
 from webapp.taxonomy.models import Node, Theme
 
 LOOKED_AT = 200
-"""So many of the newest sessions are looked at for whom a change concerns."""
+"""Number of newest sessions that are searched for people affected by a change."""
 MEASURED = 30
-"""How far people disagree is told of so many of the newest sessions."""
+"""Number of newest sessions whose disagreement is shown."""
 
 
 def find_affected_sessions(scope: Scope) -> AffectedPart | None:
@@ -28,7 +28,7 @@ def find_affected_sessions(scope: Scope) -> AffectedPart | None:
     if not affected_rows:
         return None
     lines = tuple(Named(row.name, reverse("labelling:session", args=[row.pk])) for row in affected_rows[:NAMED])
-    words = "People go on with the tree as it was; the result of a session is read against the tree as it is then."
+    words = "People continue with the previous tree; the result of a session is read against the tree as it is then."
     return AffectedPart("Labelling sessions", len(affected_rows), lines, words)
 
 
@@ -69,10 +69,10 @@ def measure_review_disagreement(nodes: QuerySet[Node, Any]) -> dict[int, tuple[f
 
 
 LABELS = Measure(
-    "labels_disagree", "Labels disagree", "Of what several people placed: where they did not agree",
+    "labels_disagree", "Labels disagree", "Share of the things placed by several people on which they did not agree",
     measure_label_disagreement, ratio=True,
 )  # fmt: skip
 REVIEWS = Measure(
-    "reviews_disagree", "Reviews disagree", "Of tasks that several people decided: where they did not agree",
+    "reviews_disagree", "Reviews disagree", "Share of the tasks decided by several people on which they did not agree",
     measure_review_disagreement, ratio=True,
 )  # fmt: skip

@@ -25,7 +25,7 @@ LEAD = {SessionKind.PLACE: "alpha_tree", SessionKind.MERGE: "rand"}
 MARKS = {SessionKind.PLACE: charts.ALPHA, SessionKind.MERGE: charts.RAND}
 LEAD_NAMES = {SessionKind.PLACE: "Krippendorff's alpha", SessionKind.MERGE: "mean adjusted Rand index"}
 HASTY_SHARE = 0.2
-"""Somebody who took too little time for so many of their labels is marked."""
+"""A person who took too little time for this share of their labels is marked."""
 
 
 @require_scope("read")

@@ -29,7 +29,7 @@ RAND = Marks(0.65, 0.80)
 grouping is recovered poorly, from the second on well."""
 USUAL_LOW = 0.4
 CROSSED = 8
-"""So many nodes stand in the matrix; the list beside it has the others."""
+"""Number of nodes in the matrix; the list next to it has the others."""
 STEPS = 4
 SEPARATOR = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
 TOPS, LINE = 38, 19
@@ -231,5 +231,5 @@ def describe_group_confusion(found: ConfusionOut) -> str:
     """Return, for groupings, on how many pairs of labels people disagree: together for some and apart for others."""
     parted = found.pairs - found.agreeing
     if not parted:
-        return "Everybody made the same groups."
+        return "All annotators made the same groups."
     return f"Of {found.pairs:,} pairs of labels, {parted:,} are together for some and apart for others."

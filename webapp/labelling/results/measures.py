@@ -29,7 +29,7 @@ from webapp.labelling.results.schemas import (
 QUICK = 10.0
 """Seconds: a label that took less was hardly thought about."""
 LISTED = 60
-"""So many pairs of nodes are kept, the most frequent first."""
+"""Number of pairs of nodes that are kept, the most frequent first."""
 LEVEL_NAMES = ("first level", "second level", "third level")
 Progress = Callable[[str], None]
 

@@ -15,7 +15,7 @@ from webapp.labelling.models import Label, LabelItem, LabelRound, LabelSession, 
 from webapp.labelling.visibility import closed_labels
 
 METHOD = 2
-"""Raised where the same labels would be measured otherwise than before."""
+"""Raised if the same labels would be measured differently than before."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class PlaceRound:
     categories: Sequence[int]
     """How many nodes could be chosen from at each level."""
     models: frozenset[str] = frozenset()
-    """Annotators that are models: they stand beside the people and count in no measure of the round."""
+    """Annotators that are models: they are shown next to the people and count in no measure of the round."""
     settled: Mapping[int, Path] = field(default_factory=dict)
     gold: Mapping[int, Path] = field(default_factory=dict)
     """Items whose answer is known. They show what an annotator is worth, and are no part of the agreement."""

@@ -13,7 +13,7 @@ from synthesis.taxonomy.figures import Figure
 class AgreementFigureOut(Schema):
     """A number with its 95 % interval, or the reason why there is none."""
 
-    value: float | None = Field(description="None where it is undefined: `reason` says why.")
+    value: float | None = Field(description="None if it is undefined: `reason` says why.")
     low: float | None = None
     high: float | None = None
     reason: str = ""

@@ -51,7 +51,7 @@ def run_measuring(context: JobContext) -> dict[str, Any]:
 
     session = LabelSession.objects.filter(pk=context.payload["session"]).first()
     if session is None:
-        raise InputError("The session is gone.")
+        raise InputError("The session no longer exists.")
     now = compute_digest(session)
     if Agreement.objects.filter(session=session, digest=now).exists():
         return {"digest": now, "measured": False}

@@ -111,8 +111,8 @@ MEASURES = (
     ),
     Measure("trajectories", "Trajectories", "Attempts at its tasks.", None, lambda row: [row.trajectories]),
 )
-"""Each per environment, in the order of Table 2; the last three are beside it. An environment whose record defines no
-state has no number of state categories."""
+"""Each per environment, in the order of Table 2; the last three are in addition to it. An environment whose record
+defines no state has no number of state categories."""
 DRAWN = ("tools", "query", "change", "categories", "tasks", "scenarios", "trajectories")
 """Figure 8 (b) to (e), and two of ours."""
 

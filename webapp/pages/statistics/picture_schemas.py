@@ -16,12 +16,14 @@ from webapp.pages.statistics.review_pictures import ReviewPictures, Timeline
 class AttemptPicturesQuery(Schema):
     environment: Annotated[Id | None, Field(description="Attempts in this environment.")] = None
     policy: Annotated[ShortText, Field(description="Attempts of this policy, its whole name.")] = ""
-    days: Annotated[Literal[7, 30, 90] | None, Field(description="Attempts of so many last days, in UTC.")] = None
+    days: Annotated[Literal[7, 30, 90] | None, Field(description="Attempts of this number of last days, in UTC.")] = (
+        None
+    )
     demo: Annotated[bool, Field(description="Also those of the training demo, which are left out otherwise.")] = False
 
 
 class ReviewPicturesQuery(Schema):
-    days: Annotated[Literal[7, 30, 90], Field(description="So many last days, in UTC.")] = 30
+    days: Annotated[Literal[7, 30, 90], Field(description="Number of last days, in UTC.")] = 30
 
 
 class BarOut(Schema):

@@ -18,7 +18,7 @@ VERSION = 1
 """Raised if `layout` places texts otherwise."""
 MOST_KEPT = 50
 QUICK_UP_TO = 300
-"""So many texts are placed in a part of a second."""
+"""Number of texts that are placed in a part of a second."""
 
 
 def has_quick_layout(texts: Sequence[str]) -> bool:
@@ -57,7 +57,7 @@ NUMBERED = 60
 """More points would cover each other's numbers."""
 MARGIN = 4.0
 COLOURED = 8
-"""Labels that have a colour of their own, the largest ones; more colours cannot be told apart."""
+"""Labels that have a colour of their own, the largest ones; more colours cannot be distinguished."""
 NAMED_FROM = 3
 """Labels of fewer themes have no name on the plane."""
 NEAR = 0.12

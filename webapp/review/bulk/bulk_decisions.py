@@ -73,7 +73,7 @@ LEFT_OUT = {
     "no_reference": "without a reference",
     "red_audit": "red",
     "incomplete_audit": "whose audit did not end",
-    "unproven_audit": "that nobody solved",
+    "unproven_audit": "not known to be solved",
     "stale_audit": "changed since the audit",
     "no_audit": "not audited",
     "not_yours": "in a queue of others",

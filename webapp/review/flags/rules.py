@@ -54,7 +54,7 @@ RULES: tuple[FlagRule, ...] = (
         "reward_differs", "its reward is not the recorded one", lambda: Q(replay=ReplayState.DIVERGED)
     ),
     FlagRule("not_replayed", "its calls could not be replayed", lambda: Q(replay=ReplayState.FAILED)),
-    FlagRule("unasked", "it changed what nobody asked for", lambda: _match_newest_score(changed__gt=EMPTY_JSON)),
+    FlagRule("unasked", "it made unrequested changes", lambda: _match_newest_score(changed__gt=EMPTY_JSON)),
     FlagRule(
         "solved_on_red", "it solved a task whose audit is red",
         lambda: Q(outcome="solved", task__audit_state=AuditState.RED),

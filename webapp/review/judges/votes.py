@@ -47,7 +47,7 @@ MOST_ITEMS = 1_000
 AT_ONCE = 8
 NAME_CHARS = 200
 COMPARED = 2_000
-"""So many of a judge's newest votes are compared with people's."""
+"""Number of a judge's newest votes that are compared with people's."""
 Progress = Callable[[int, int, str], None]
 
 

@@ -136,5 +136,5 @@ def _lock_matched_item(request: HttpRequest, pk: int) -> QueueItem:
 def _get_named_user(name: str) -> User:
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise NotFound("Nobody here has this user name.")
+        raise NotFound("There is no user with this name.")
     return user

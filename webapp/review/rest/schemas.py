@@ -30,7 +30,7 @@ class ReviewQueueOut(Schema):
     kind: Annotated[str, Field(description="task, tool or trajectory.")]
     query: Annotated[str, Field(description="The filters, as the list's address spells them.")]
     order: str
-    overlap: Annotated[int, Field(description="So many people decide on an item.")]
+    overlap: Annotated[int, Field(description="Number of people who decide on an item.")]
     lease_minutes: int
     roles: list[str]
     members: list[str]
@@ -93,8 +93,10 @@ class AssignmentOut(Schema):
     why: Annotated[str, Field(validation_alias="item.why")]
     state: str
     expires_at: datetime
-    assignee: Annotated[str | None, Field(description="Whose alone the item is, where it was given to one person.")]
-    note: Annotated[str, Field(description="What whoever sent it wrote to them.")]
+    assignee: Annotated[
+        str | None, Field(description="The person that the item was assigned to; null if it is open to all.")
+    ]
+    note: Annotated[str, Field(description="The note of the person who assigned it.")]
 
     @staticmethod
     def resolve_assignee(row: object) -> str | None:
@@ -119,8 +121,8 @@ class ReviewItemOut(Schema):
     kind: Annotated[str, Field(description="task, tool or trajectory.")]
     object_id: Annotated[int, Field(validation_alias="subject_id")]
     state: Annotated[str, Field(description="open, disputed, closed or withdrawn.")]
-    why: Annotated[str, Field(description="Why it stands where it does.")]
-    assignee: Annotated[str | None, Field(description="Whose alone it is, where it was given to one person.")]
+    why: Annotated[str, Field(description="Why it has its place in the order.")]
+    assignee: Annotated[str | None, Field(description="The person that it was assigned to; null if it is open to all.")]
     note: str
     holders: Annotated[list[str], Field(description="User names of those who hold it now.")]
 
@@ -325,7 +327,7 @@ class PersonVerdictOut(Schema):
     tool_id: int
     tool: str
     verdict: str
-    groups: Annotated[dict[str, str], Field(description="Verdicts of single groups of its cases, where another.")]
+    groups: Annotated[dict[str, str], Field(description="Verdicts of single groups of its cases, if different.")]
     people: list[str]
 
 

@@ -21,7 +21,7 @@ COUNTS_AS = {
 }  # fmt: skip
 """What a case counts as for what a person said of it, in the words of checkers."""
 MOST_DECISIONS = 2_000
-"""So many of the newest decisions show how often a checker was right."""
+"""Number of newest decisions that show how often a checker was right."""
 
 
 @dataclass(frozen=True)

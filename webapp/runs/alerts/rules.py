@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 Past = Mapping[str, Sequence[tuple[int, float | None]]]
-"""By key the steps and numbers up to a step, the last one at its end; None where it was no number."""
+"""By key the steps and numbers up to a step, the last one at its end; None if it was not a number."""
 
 HISTORY = 100
-"""So many steps of each key are looked back at."""
+"""Number of past steps of each key that are read."""
 NUMBERS = ("loss", "grad_norm", "kl", "entropy", "sampling_gap")
 LOST = "outcome/infra_error"
 LONG_STEPS, SHORT_STEPS = 10, 5
@@ -204,7 +204,7 @@ RULES: tuple[AlertRule, ...] = (
         0.05,
         "Share of conversations whose user erred in ten steps, above the lowest ten of the last hundred",
         "Begins 0.1 above, ends at 0.05. Such attempts are masked (masking.meu), so a policy loses nothing by leading "
-        "its user into mistakes where it would fail: a share that rises as it learns has to be looked at.",
+        "its user into mistakes when it would fail: look into a share that rises as it learns.",
         _make_rise_measure("user_fault"),
     ),
     AlertRule(
@@ -214,8 +214,8 @@ RULES: tuple[AlertRule, ...] = (
         1.0,
         1.0,
         "Time since the last number, as a multiple of what is waited for",
-        "A running job that has told no number for ten times its median step, and at least ten minutes; an hour before "
-        "the first number of an attempt. Looked at by the clock; ends with the next number.",
+        "A running job that has reported no number for ten times its median step, and at least ten minutes; an hour "
+        "before the first number of an attempt. Checked by the clock; ends with the next number.",
         methods=_BOTH,
     ),
 )

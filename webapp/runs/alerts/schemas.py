@@ -34,7 +34,7 @@ class AlertOut(Schema):
     to_step: int | None
     started_at: datetime
     ended_at: datetime | None
-    muted: Annotated[bool, Field(description="Shown without colour, and told to no webhook.")]
+    muted: Annotated[bool, Field(description="Shown without colour, and sent to no webhook.")]
 
     @staticmethod
     def resolve_title(alert: TrainingAlert) -> str:

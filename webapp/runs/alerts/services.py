@@ -26,7 +26,9 @@ def set_alert_muted(
         raise NotFound(f"There is no alert {pk}. GET /fine_tuning/alerts?which=all lists them.")
     require(alert)
     if alert.ended_at is not None:
-        raise Conflict(f"The alert {pk} ended at step {alert.to_step}: nothing more is told of it, muted or not.")
+        raise Conflict(
+            f"The alert {pk} ended at step {alert.to_step}: nothing more is reported about it, muted or not."
+        )
     alert.muted = muted
     alert.muted_by = user if muted else None
     alert.save(update_fields=["muted", "muted_by"])

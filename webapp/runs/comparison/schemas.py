@@ -26,7 +26,7 @@ class ComparedCurvesQuery(JobComparisonQuery):
     ] = "reward"
     low: Annotated[Position, Field(alias="from", description="The first step.")] = 0
     high: Annotated[Position | None, Field(alias="to", description="The last step; left out: all there are.")] = None
-    points: Annotated[int, Field(ge=1, le=MOST_POINTS, description="So many points a line at most.")] = 200
+    points: Annotated[int, Field(ge=1, le=MOST_POINTS, description="Maximum number of points per line.")] = 200
 
     @model_validator(mode="after")
     def _require_order(self) -> ComparedCurvesQuery:

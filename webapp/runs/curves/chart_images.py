@@ -23,7 +23,7 @@ from webapp.taxonomy.treemap import HIDDEN
 MOST_CHARTS = 24
 COLUMNS = 2
 ALONE = (9.6, 5.4)
-"""Inches of a chart that stands alone; of several each has `BESIDE`."""
+"""Inches of a single chart; of several each has `BESIDE`."""
 BESIDE = (6.4, 3.6)
 DOTS = 120
 LONGEST_TITLE = 80

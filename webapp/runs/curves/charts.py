@@ -164,7 +164,7 @@ _RULES: tuple[ChartGroup, ...] = (
             ),
             Chart(
                 "shares",
-                "Time spent beside the model",
+                "Time spent outside the model",
                 (CurveLine("environment_share", "environments"), CurveLine("verification_share", "verifiers")),
                 share=True,
             ),

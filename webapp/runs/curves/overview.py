@@ -13,7 +13,7 @@ from webapp.runs.curves.charts import Chart, ChartGroup, CurveChoice
 from webapp.runs.models import MetricKey, TrainingJob
 
 LARGE = ("reward", "loss")
-"""The chart that stands large: the first whose own number a job has. An SFT job has a reward on its held-out tasks
+"""The chart that is shown large: the first whose own number a job has. An SFT job has a reward on its held-out tasks
 alone, and begins with its loss."""
 SMALL: tuple[tuple[str, str], ...] = (
     ("success", "Success"),
@@ -66,7 +66,7 @@ class SmallChart:
     group: str
     chart: str
     limit: float | None
-    """Where an alert begins, a dashed line."""
+    """The value at which an alert begins, a dashed line."""
     alert: str = ""
     """The title of an open alert on it."""
 

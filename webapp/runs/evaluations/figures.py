@@ -13,7 +13,7 @@ SCALE = 120
 HEIGHT, TOP, BOTTOM = 240, 12, 32
 """Of the sweep, in pixels: the whole and its margins. Across it is measured in percent: it is as wide as its place."""
 LEAST_APART = 8.0
-"""Percent between two words of the axis of turns, so that they stand apart on a telephone too."""
+"""Percent between two words of the axis of turns, so that they are also apart on a telephone."""
 
 
 @dataclass(frozen=True)

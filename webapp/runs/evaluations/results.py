@@ -16,7 +16,7 @@ from webapp.trajectories.pass_rates import compute_pass_at
 
 KS = (1, 2, 4, 8, 10, 16, 32, 64)
 """The k of pass@k and max@k, as far as there are attempts for them (AG Figure 9 ends at 64, AW Figure 4 f
-has 10), beside the most."""
+has 10), in addition to the most."""
 MOST_ENVIRONMENTS = 200
 
 

@@ -20,7 +20,7 @@ from webapp.runs.setting_labels import BASICS_OF_JOB, METHODS
 from webapp.runs.spec import NewJob
 
 BASICS: dict[str, str] = {**BASICS_OF_JOB, "name": "Name"}
-"""Fields beside the configuration, with their words."""
+"""Fields outside the configuration, with their labels."""
 HIDDEN = ("token", "shown", "origin")
 PARAMS = {"training_file": "dataset", "validation_file": "evaluation", "suffix": "name"}
 """What the API calls them."""

@@ -38,13 +38,13 @@ HINTS = {
     "dataset": "With its split.",
     "model": "A known name, or organisation/name of a model that a worker may fetch from Hugging Face; what is "
     "evaluated may also be behind an endpoint.",
-    "preset": "Where the values below are from.",
+    "preset": "The source of the values below.",
     "after": "It is queued once that one has succeeded.",
     "engine": "What draws RL's tokens at the worker: the model itself, vLLM in the trainer, or the vLLM server that it "
     "was started with.",
     "user_model": "In conversations; the worker reaches it through this site, counted and capped.",
     "judge_model": "Decides the facts of tasks that are judged by a rubric; reached, counted and capped alike.",
-    "calls_allowed": "At most so many for this job; then it pauses.",
+    "calls_allowed": "Maximum for this job; then it pauses.",
 }
 
 

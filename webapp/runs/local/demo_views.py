@@ -31,7 +31,8 @@ def start_demo(request: HttpRequest) -> HttpResponse:
     state = installation.get_installation_state()
     waits = "" if state.kind == "ready" else f" {state.sentence}"
     messages.success(
-        request, f"The demo begins: SFT first, then RL in the job {second.public_id}, which follows by itself.{waits}"
+        request,
+        f"The demo begins: SFT first, then RL in the job {second.public_id}, which follows automatically.{waits}",
     )
     messages.info(request, ABOUT)
     return redirect("runs:job", first.public_id)

@@ -32,7 +32,7 @@ KIND = "install_training"
 EXTRA = "train"
 LOCK = 6172006
 STEPS = 2
-"""What torch and training stand on, then torch."""
+"""The packages that torch and training need, then torch."""
 NEEDED_MIB = {False: 2_500, True: 14_000}
 """Free disk, without an NVIDIA GPU and with one: packed and unpacked lie side by side for a while."""
 SIZES = {
@@ -42,7 +42,7 @@ SIZES = {
 Kind = Literal["ready", "elsewhere", "missing", "waiting", "installing", "failed", "cancelled"]
 SENTENCES: dict[Kind, str] = {
     "ready": "What training needs is installed here.",
-    "elsewhere": "This site does not train by itself: jobs wait for workers that are started elsewhere.",
+    "elsewhere": "This site does not train models itself: jobs wait for workers that are started elsewhere.",
     "missing": "What training needs is not installed here yet.",
     "waiting": "What training needs is installed as soon as the worker beside the site is free.",
     "installing": "What training needs is being installed; jobs wait for it.",
@@ -141,7 +141,7 @@ def install_training(context: JobContext) -> dict[str, Any]:
         pins_file, constraints_file = Path(folder) / "pinned.txt", Path(folder) / "kept.txt"
         pins_file.write_text("".join(list_wanted_pins()))
         constraints_file.write_text(build_constraints())
-        context.log(f"Installing {TORCH} and what stands on it; {SIZES[has_nvidia()]}.")
+        context.log(f"Installing {TORCH} and the packages that need it; {SIZES[has_nvidia()]}.")
         _run_pip_step(context, 0, [*HASHED, "--requirement", str(pins_file)])
         if not all(
             _is_met(requirement) for requirement in read_requirements() if normalize_name(requirement.name) == "torch"

@@ -17,7 +17,7 @@ from webapp.stack.process import kill_group
 
 MIB = 1024 * 1024
 LINES = 60
-"""So many of pip's last lines are looked at for why it failed."""
+"""Number of pip's last lines that are searched for the reason of a failure."""
 LOOK_SECONDS = 0.5
 LINE_CHARS = 200
 
@@ -117,9 +117,7 @@ def format_failure(lines: Sequence[str], status: int) -> str:
     if "Permission denied" in text or "Errno 13" in text or "externally-managed-environment" in text:
         return f"This site's Python environment cannot be written to. Run the site as the account that owns it.{quote}"
     if "ResolutionImpossible" in text or "conflict" in text:
-        return (
-            f"What training needs does not go with what is installed here. Install Envarium in a fresh folder.{quote}"
-        )
+        return f"The packages for training conflict with the installed ones. Install Envarium in a fresh folder.{quote}"
     if "No matching distribution" in text:
         return f"A package is not to be had for this Python ({sys.version.split()[0]}) on this machine.{quote}"
     if status < 0:

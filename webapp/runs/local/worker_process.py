@@ -43,7 +43,7 @@ SERVING_NAME = "beside the site, serving"
 BESIDE = "the one beside this site, which starts by itself"
 AT_ONCE = 500
 STOP_SECONDS = 25.0
-"""So long may a trainer end its step and hand in a checkpoint. `make run` waits a little longer."""
+"""Time for a trainer to end its step and upload a checkpoint. `make run` waits a little longer."""
 
 
 def get_token_path() -> Path:

@@ -30,7 +30,7 @@ from webapp.runs.spec import NewJob
 from webapp.runs.transitions import NOT_TRUE
 
 AT_CHECKPOINT = {"loss": "train_loss", "token_accuracy": "train_mean_token_accuracy"}
-"""OpenAI's names of what a checkpoint tells."""
+"""OpenAI's names of the metrics of a checkpoint."""
 HELD_OUT = ["evaluation/reward", "evaluation/success", "evaluation/sampled/success"]
 TOLD_AT_CHECKPOINT = [*AT_CHECKPOINT, "reward", "success", *HELD_OUT]
 FIELDS: dict[str, dict[str, tuple[str, ...]]] = {

@@ -198,7 +198,9 @@ class CheckpointOut(Schema):
     fine_tuning_job_id: str
     step_number: int
     metrics: dict[str, float]
-    sentence: Annotated[str, Field(description="What has to stand beside its evaluations: what was held out, by what.")]
+    sentence: Annotated[
+        str, Field(description="What has to be shown with its evaluations: what was held out, by what.")
+    ]
     final: bool
     state: str
     bytes: int

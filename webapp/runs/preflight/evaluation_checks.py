@@ -57,7 +57,7 @@ def _check_user(asked: ResolvedJob, config: EvaluationJob) -> None:
         return
     if any(facts is not None and "conversation" in facts.settings() for facts in _list_side_facts(asked, config)):
         message = (
-            "The tasks hold conversations, and nobody plays the user: name a user_model, or set a default model for "
+            "The tasks hold conversations, and no model plays the user: name a user_model, or set a default model for "
             "the role user."
         )
         asked.refuse("user_model", "missing", message)

@@ -264,7 +264,7 @@ def _check_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) 
             asked.warn("user_model", "not_looked_at", message)
     elif "conversation" in facts.settings() and get_weight(config.mixture.settings, "conversation"):
         message = (
-            "The dataset holds conversations, and nobody plays the user: name a user_model, set a default model for "
+            "The dataset holds conversations, and no model plays the user: name a user_model, set a default model for "
             "the role user, or give conversations weight 0 (changes.mixture.settings)."
         )
         asked.refuse("user_model", "missing", message)
@@ -275,7 +275,7 @@ def _check_evaluation_user(asked: ResolvedJob) -> None:
     facts = load_facts(asked.evaluation) if asked.evaluation else None
     if facts is not None and "conversation" in facts.settings() and asked.user is None and not asked.new.user_model:
         message = (
-            "The tasks to evaluate on hold conversations, and nobody plays the user: name a user_model, or set a "
+            "The tasks to evaluate on hold conversations, and no model plays the user: name a user_model, or set a "
             "default model for the role user."
         )
         asked.refuse("user_model", "missing", message)
@@ -305,7 +305,7 @@ def _check_judge(asked: ResolvedJob, facts: Facts | None) -> None:
     judged = sum(row.asks_judge for known in tried if known for row in known.rows)
     if judged:
         message = (
-            f"{judged:,} task{'s are' if judged > 1 else ' is'} judged by a rubric, and nobody judges: name a "
+            f"{judged:,} task{'s are' if judged > 1 else ' is'} judged by a rubric, and there is no judge: name a "
             "judge_model, or set a default model for the role judge."
         )
         asked.refuse("judge_model", "missing", message)
@@ -328,7 +328,7 @@ def _check_user_judge(asked: ResolvedJob, facts: Facts | None) -> None:
     if learnt or (held_out is not None and "conversation" in held_out.settings()):
         message = (
             "Whether simulated users erred is to be judged (changes.masking.meu, changes.attempts.judges_user), and "
-            "nobody judges: name a judge_model, set a default model for the role judge, or turn both off."
+            "there is no judge: name a judge_model, set a default model for the role judge, or turn both off."
         )
         asked.refuse("judge_model", "missing", message)
 
@@ -344,7 +344,8 @@ def _check_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
         asked.warnings.append(remark)
     elif "/" in model and not model.startswith(ENDPOINT) and not any(model in one.models for one in able):
         message = (
-            f"No worker lists {model}: whoever takes the job looks for it on Hugging Face, and it fails if it is not"
+            f"No worker lists {model}: the worker of the job looks for it on Hugging Face, and the job fails if "
+            "it is not"
         )
         asked.warn("model", "model_unseen", f"{message} there.")
     ahead = asked.after

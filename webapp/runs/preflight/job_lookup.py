@@ -25,9 +25,9 @@ from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT, Method, NewJob
 
 ENDED_BADLY = (TrainingState.FAILED, TrainingState.CANCELLED)
 DEFAULTS = "defaults"
-"""Stands for no preset: Envarium's own defaults."""
+"""No preset: Envarium's own defaults."""
 LONGEST_CHAIN = 50
-"""So many jobs are followed to where a model began."""
+"""Number of jobs that are followed to the origin of a model."""
 
 
 @dataclass

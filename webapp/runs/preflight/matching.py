@@ -88,7 +88,7 @@ def format_waiting_reason(job: TrainingJob, here: list[Candidate]) -> str:
         for one in takers_now[:NAMED]
     ]
     more = f" and {len(takers_now) - NAMED} more can take it" if len(takers_now) > NAMED else ""
-    before = f" {ahead:,} job{'s stand' if ahead != 1 else ' stands'} before it in the queue." if ahead else ""
+    before = f" {ahead:,} job{'s are' if ahead != 1 else ' is'} before it in the queue." if ahead else ""
     return f"It waits for a worker: {', '.join(words)}{more}.{before}"
 
 

@@ -22,7 +22,7 @@ from webapp.runs.preflight.estimates import estimate_parameters
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT
 
 ASSUMED = 80 * GIB
-"""A GPU's memory where no worker here tells of any memory."""
+"""A GPU's memory if no worker reports any memory."""
 SHOWN = 12
 _DEMO = ModelShape(1_000_000, 4, 128, 256, 4, 2, 32, 1_000)
 
@@ -162,7 +162,7 @@ def _describe_basis(base: str, config: JobConfig, known: str, workers: Sequence[
     else:
         like = "" if base == DEMO_MODEL else ", in layers like those of a Qwen3 of that size"
     if not workers:
-        return f"{known}{like}; no worker here tells its memory, so one GPU of {ASSUMED // GIB} GiB is assumed"
+        return f"{known}{like}; no worker reports its memory, so one GPU of {ASSUMED // GIB} GiB is assumed"
     if workers[0].gpus:
         return f"{known}{like}"
     return f"{known}{like}; torch, the sandbox and other programs of the computer come on top"

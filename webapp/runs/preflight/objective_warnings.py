@@ -74,7 +74,7 @@ def _warn_of_unbounded_ratio(asked: ResolvedJob, updates: int) -> None:
     """Warn of an unbounded loss: the ratio of a whole attempt is a product of all its tokens', and min(r A, clip(r) A)
     = r A has no bound below 0."""
     message = (
-        "The ratio of a whole attempt has no bound where the attempt was a bad one (advantage below 0): after the "
+        "The ratio of a whole attempt has no bound if the attempt was a bad one (advantage below 0): after the "
         "first pass over a step's attempts a single one can decide an update. Set changes.loss.dual_clip (3 is "
         "customary), or take another loss.form."
     )

@@ -25,7 +25,7 @@ _PIECE = re.compile(r"[^A-Za-z0-9\r\n]?[A-Za-z\u0080-\U0010ffff]+|[0-9]+|[!-/:-@
 """Words with the character before them, numbers, runs of punctuation: no tokenizer that splits texts before it joins
 bytes (those of GPT, Llama, Qwen, Mistral and DeepSeek) makes one token of two of them."""
 _REASONED = "</think>"
-"""What stands before it may be left out of a sample."""
+"""The text before it may be left out of a sample."""
 
 
 class Tokens(Frozen):
@@ -60,7 +60,7 @@ def check_row_lengths(asked: ResolvedJob, facts: Facts | None) -> Tokens | None:
     elif asked.base == DEMO_MODEL:
         tokens = _measure_for_demo(asked, facts, name, limit)
     else:
-        measured_part = "a whole trajectory" if is_supervised else "what an agent is told before its first turn"
+        measured_part = "a whole trajectory" if is_supervised else "what an agent reads before its first turn"
         tokens = _estimate_from_characters([row.characters for row in facts.rows], name, limit, measured_part)
         if tokens is not None and max(row.characters for row in facts.rows) > limit:
             certain = _count_certain(_bound_lengths(asked.base, asked.dataset, asked.file, limit), facts, limit)
@@ -108,7 +108,7 @@ def warn_of_long_evaluation(asked: ResolvedJob) -> None:
         long = sum(length > limit for length in lengths)
         message = (
             f"{long} of its tasks {'have' if long > 1 else 'has'} more than {limit} tokens before the agent's first "
-            "turn, as far as characters tell. A job that meets one fails before its first step: raise "
+            "turn, estimated from characters. A job that meets one fails before its first step: raise "
             "changes.decoding.trajectory_tokens, or leave such tasks out."
         )
         asked.warn("validation_file", "too_long", message)
@@ -189,5 +189,5 @@ def _measure_for_demo(asked: ResolvedJob, facts: Facts, name: str, limit: int) -
         certain=_count_certain(lengths, facts, limit),
         limit=limit,
         field=name,
-        note="of a row at least, without what every agent is told: the tiny model's tokenizer is made of the data",
+        note="of a row at least, without what every agent reads: the tiny model's tokenizer is made of the data",
     )

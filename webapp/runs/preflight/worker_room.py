@@ -46,7 +46,7 @@ class Needs:
             return Remark(param="", code="shards_elsewhere", message=message)
         for package in self.packages:
             if packages.lacks_package(candidate, package):
-                instead = f"create the job anew with {package.setting} = {package.instead}"
+                instead = f"create the job again with {package.setting} = {package.instead}"
                 return packages.build_missing_remark(package, [candidate.name], instead)
         if self.despite_memory or get_room(candidate) is None:
             return None

@@ -127,11 +127,11 @@ class DueAttempts(ABC):
         if told.impossible:
             raise self._refusal(line, told.impossible)
         if told.outcome == "solved" and not told.turns:
-            raise self._refusal(line, "is told to be solved, without a turn of the agent")
+            raise self._refusal(line, "is reported as solved, without a turn of the agent")
         if told.outcome == "solved" and not told.solved:
-            raise self._refusal(line, f"is told to be solved, with a reward below {SOLVED_AT:g}")
+            raise self._refusal(line, f"is reported as solved, with a reward below {SOLVED_AT:g}")
         if told.outcome == "failed" and told.solved:
-            raise self._refusal(line, "is told to have failed, with the reward of a solved attempt")
+            raise self._refusal(line, "is reported as failed, with the reward of a solved attempt")
         if told.drawn is not None and told.drawn != told.tokens:
             raise self._refusal(line, f"names {told.tokens:,} tokens of the agent, {told.drawn:,} of which were drawn")
         if told.horizon != self.horizon:
@@ -206,7 +206,7 @@ class DueStep(DueAttempts):
                 raise self._refusal(line, words)
             # An evaluated endpoint may report no token counts; here the trainer itself drew the tokens.
             if line.told.outcome == "solved" and not line.told.tokens:
-                raise self._refusal(line, "is told to be solved, without a token of the agent")
+                raise self._refusal(line, "is reported as solved, without a token of the agent")
             if line.told.tokens > self.most_tokens:
                 most = f"the job lets it draw {self.most_tokens:,} (decoding)"
                 raise self._refusal(line, f"names {line.told.tokens:,} tokens of the agent; {most}")

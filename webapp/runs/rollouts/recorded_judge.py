@@ -12,7 +12,7 @@ from synthesis.verifiers.rubric import REPLY_CHARS, hash_question
 from webapp.runs.models import JudgeReply, TrainingJob
 
 MOST_REPLY = REPLY_CHARS + 1_000
-"""So much of a reply is kept, and handed to the worker: enough to see that it is too long."""
+"""Length of a reply that is kept and sent to the worker: enough to see that it is too long."""
 
 
 class RecordedJudge:
@@ -35,5 +35,5 @@ class RecordedJudge:
         recorded = await JudgeReply.objects.filter(job=self._job, question=question).afirst()
         if recorded is None:
             self.missing = True
-            raise MalformedReply("The judge of the job was asked nothing about this answer.")
+            raise MalformedReply("The judge of the job was not asked about this answer.")
         return Reply(message=Message(role="assistant", content=recorded.reply), model=recorded.model)

@@ -18,7 +18,7 @@ HELD_OUT = "evaluation/environment/"
 SHARES = ("success", "masked", "user_fault", "user_unknown", "tool_errors", "program_errors", "flat_groups")
 """Shares of attempts, calls or groups whose names do not say so."""
 VERIFIER_DIGITS = 16
-"""So much of a verifier's hash names it in a key (`training.step_record.VERIFIER_DIGITS`)."""
+"""Digits of a verifier's hash that name it in a key (`training.step_record.VERIFIER_DIGITS`)."""
 
 
 def require_known_keys(job: TrainingJob, records: Sequence[Record]) -> None:
@@ -33,7 +33,7 @@ def require_known_keys(job: TrainingJob, records: Sequence[Record]) -> None:
             for key, value in record.values.items():
                 if value is not None and _is_share(key) and not 0 <= value <= 1:
                     raise Unusable(
-                        f"records: number {record.seq} tells {key[:80]!a} = {value:g}; a share is 0 to 1. Nothing of "
+                        f"records: number {record.seq} reports {key[:80]!a} = {value:g}; a share is 0 to 1. Nothing of "
                         "this batch was taken."
                     )
                 if part := _parse_part(clean_text(key)):

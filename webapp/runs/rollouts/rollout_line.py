@@ -86,7 +86,7 @@ class RolloutSummary(Frozen):
     calls: int
     failed_calls: int
     impossible: str
-    """Why no verifier gives what the attempt is told to have earned; empty if one may."""
+    """Why no verifier gives what the attempt is reported to have earned; empty if one may."""
 
 
 COMPARED = {"impossible", "category", "solved", "due_reward", "due_masked", "drawn", "calls", "failed_calls"}
@@ -174,7 +174,7 @@ def _explain_impossible(earned: Reward | None) -> str:
     if earned is None:
         return ""
     if not 0 <= earned.reward <= 1:
-        return f"is told to have earned {earned.reward:g}; a verifier gives 0 to 1"
+        return f"is reported to have earned {earned.reward:g}; a verifier gives 0 to 1"
     if not 0 <= earned.passed <= earned.total:
-        return f"is told to have passed {earned.passed} of {earned.total} checks"
+        return f"is reported to have passed {earned.passed} of {earned.total} checks"
     return ""

@@ -51,10 +51,10 @@ from webapp.trajectories.services import build_replay_setting
 SOURCE = "training"
 MISMATCH_CHARS = 1_000
 OVERTURNED = ("solved", "program_error")
-"""What a worker told and executing the calls again did not come to."""
+"""Outcomes that a worker reported and executing the calls again did not reproduce."""
 FASTER = "The program ran out of time at the worker, and did not here. That is no mismatch: machines differ in speed."
 
-NOT_ASKED = "A judge decides what it earns, and the job's judge was asked nothing about this attempt."
+NOT_ASKED = "A judge decides what it earns, and the job's judge was not asked about this attempt."
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _describe_misreading(told: Attempt, results: dict[int, CallResult]) -> list[
     for place, result in sorted(results.items()):
         step = told.steps[place]
         if step.by == "user" and step.observation != shorten_observation(format_observation(result), most):
-            return [f"The user is told to have read something else than what its call of step {place} returns here."]
+            return [f"The user is reported to have read something other than what its call of step {place} returns."]
     return []
 
 
@@ -192,7 +192,7 @@ def _describe_undue_injection(told: Attempt, due: Attempt) -> list[str]:
     place = next((place for place, (one, other) in pairs if one.injected != other.injected), None)
     if place is None:
         return []
-    return [f"The call of step {place} is told to have been disturbed otherwise than the job's settings disturb it."]
+    return [f"The call of step {place} is reported with a disturbance that the job's settings do not make."]
 
 
 def _find_start_state(sandbox: Sandbox, setting: Execution, attempt: Attempt) -> State | None:
@@ -220,7 +220,7 @@ def _describe_mismatches(
     if told.attempt.outcome == "program_error":
         verdict_words = f"they give {done.reward.reward:.4f}" if done.reward is not None else "nothing could be judged"
         words.append(
-            f"The worker told that the program ended the attempt; executed again it does not, and {verdict_words}."
+            f"The worker reported that the program ended the attempt; executed again it does not, and {verdict_words}."
         )
     if told.verifier and told.verifier != revision.verifier_hash:
         words.append("The worker judged it by another verifier than that of the task's revision.")

@@ -34,9 +34,9 @@ def doubt_verdict(told: RolloutFileLine, job: TrainingJob, intent: str, given: R
     try:
         judged = async_to_sync(judge_user)(RecordedJudge(job), intent, talk)
     except LLMError:
-        return "The worker told a verdict on its simulated user, and the job's judge was asked nothing about it."
+        return "The worker reported a verdict on its simulated user, and the job's judge was not asked about it."
     if judged.finding != finding:
-        return f"The worker told `{finding}` of its simulated user; by the job's judge it is `{judged.finding}`."
+        return f"The worker reported `{finding}` for its simulated user; by the job's judge it is `{judged.finding}`."
     return ""
 
 

@@ -68,7 +68,7 @@ class FileResult:
     unclear: int = 0
     reason: str = ""
     without_task: int = 0
-    """Attempts that count, at tasks that are not on this site: nobody can execute them again."""
+    """Attempts that count, at tasks that are not on this site: they cannot be executed again."""
     whole: bool = False
     """All of the file were executed, since one of the sample differed."""
 
@@ -186,7 +186,7 @@ def _list_excess_timeouts(file: RolloutFile, faster: list[int]) -> list[tuple[in
     attempts = _executable_rollouts(file).count()
     if len(faster) <= max(MOST_FASTER, FASTER_SHARE * attempts):
         return []
-    words = f"{len(faster)} of {attempts} attempts of the step are told to have run out of time, and here they do not: "
+    words = f"{len(faster)} of {attempts} attempts of the step are reported as out of time, and here they are not: "
     return [(pk, words + "more than a slower machine explains.") for pk in faster]
 
 
@@ -235,7 +235,7 @@ def _log_without_task(file: RolloutFile, count: int) -> None:
     if TrainingEvent.objects.filter(job=file.job_id, kind=WITHOUT_TASK).exists():
         return
     message = (
-        f"{count} attempts of step {file.step} are at tasks that are not on this site, so that nobody can execute them "
+        f"{count} attempts of step {file.step} are at tasks that are not on this site, so they cannot be executed "
         "again here: the numbers of such steps stay unverified."
     )
     _log_event(file, "warn", message, {"attempts": count}, kind=WITHOUT_TASK)

@@ -33,7 +33,7 @@ ORIGINS: dict[CheckOrigin, tuple[str, str]] = {
     "form": ("from the answer form", "It compares a field of the submitted answer with its expected value"),
     "contains": ("weak: a substring of what was said", "It says nothing about what was meant: a denial passes as well"),
 }
-"""Where a check that nobody wrote comes from, in words and with what that means."""
+"""The origin of a check that no person wrote, in words and with its meaning."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from webapp.scenarios.models import AUDIT_RESULTS
 
 CHUNK = 200
 AHEAD = 8
-"""So many audits are prepared or running at a time."""
+"""Number of audits that are prepared or running at a time."""
 LOOK_SECONDS = 0.5
 Progress = Callable[[int, int, str], None]
 

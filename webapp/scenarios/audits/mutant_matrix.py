@@ -26,7 +26,7 @@ PLACES = {
 MATRIX_ROWS = 200
 MATRIX_COLUMNS = 40
 LINE_COLUMNS = 8
-"""So many places stand beside a check; the last of them stands for all that are left."""
+"""Number of places shown next to a check; the last of them represents all that are left."""
 HEAT_SIGNS = "·◔◑◕●"
 """From none of the mutants of a place to all of them."""
 

@@ -22,7 +22,7 @@ from webapp.scenarios.references import find_reference
 from webapp.scenarios.verifiers import name_verdict, read_criteria
 
 SHOWN_CHARS = 400
-"""Of what an alteration took away and put there; of longer values, what stands around the difference."""
+"""Of the values that an alteration removed and added; of longer values, the text around the difference."""
 PROBES_A_PAGE = 100
 PROBES_ON_TASK = 25
 FAULTS_ON_TASK = 20
@@ -36,15 +36,15 @@ FAULTS: dict[str, str] = {
     "unneeded_call": "The reference does more than the checks ask",
     "run_refused": "A solver's run meets all checks and earns less",
     "argument_unaltered": "An argument could not be altered",
-    "values_unpinned": "The frame does not say what may stand in its places",
-    "unguarded_change": "A change that nobody asked for earns the full reward",
+    "values_unpinned": "The frame does not say which values its places may have",
+    "unguarded_change": "An unrequested change earns the full reward",
     "reachable_wrong_end": "A wrong end that tools reach earns the full reward",
     "detour_fails": "A harmless detour earns less",
     "nondeterministic": "The same calls end differently",
-    "judged_differently": "A check tells the audit from a score",
+    "judged_differently": "A check distinguishes the audit from a score",
     "depends_on_clock": "The reward depends on the clock",
     "depends_on_seed": "The reward depends on the seed",
-    "volatile_unapproved": "Nobody says why a place is volatile",
+    "volatile_unapproved": "There is no reason why a place is volatile",
     "volatile_undeclared": "A place that differs from run to run is not volatile",
     "check_raises": "A check raises",
     "check_raises_later": "A check raises on a mutant",
@@ -75,7 +75,7 @@ PROBE_FAMILIES = {
     "answer_respelled": "the right answer in another form",
     "answer_contrary": "a false claim",
 }
-"""What probes can be chosen by, beside `WRONG`: the verifier's own, and the kinds of mutants."""
+"""Filters of probes in addition to `WRONG`: the verifier's own, and the kinds of mutants."""
 WRONG = "wrong"
 REACHED = {"end_reached": "Other calls", "detour_made": "A detour to the same end"}
 OWN = {
@@ -101,9 +101,9 @@ class ProbeRow:
     after: str = ""
     altered: bool = False
     added: bool = False
-    """A call that nobody asked for, with the arguments `after`; it changed `place`."""
+    """An unrequested call, with the arguments `after`; it changed `place`."""
     reached: bool = False
-    """Calls that lead to another end, or by a detour to the same: `after`, and `place` says where they differ."""
+    """Calls that lead to another end, or by a detour to the same: `after`; they differ at `place`."""
     removed: bool = False
     equivalent: bool = False
     wanted: bool = False
@@ -202,7 +202,7 @@ def describe_verdict(row: Audit, faults: Sequence[AuditFault]) -> str:
     if row.state == "incomplete":
         return f"Not decided. {row.why}"
     if row.state == "unproven":
-        return f"Nobody has shown that the task can be solved. {row.why}"
+        return f"It has not been shown that the task can be solved. {row.why}"
     kinds = list(dict.fromkeys(fault.kind for fault in faults if fault.kind not in NOTES | GAPS))
     sentences = [FAULTS.get(kind, kind) for kind in kinds]
     if not sentences:  # an audit whose faults are not stored

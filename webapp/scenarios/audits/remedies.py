@@ -13,16 +13,16 @@ REMEDIES: dict[str, str] = {
     "mutant_passes": "Open the probe below: add a check for what this wrong way left out, or switch on the frame.",
     "mutant_lost": "Audit the task again; if it happens again, look at the log of the job.",
     "mutants_cut": "Audit the task again; a shorter reference or fewer checks make all of it fit.",
-    "unguarded_change": "Switch on the frame of the reference: then any change that nobody asked for earns nothing.",
+    "unguarded_change": "Switch on the frame of the reference: then any unrequested change earns nothing.",
     "reachable_wrong_end": "Look at where the calls below lead: add a check that is false there, or switch on the "
     "frame.",
     "detour_fails": "Look at what the detour leaves besides: if it is right, let the checks allow it; if not, look for "
     "it in the program.",
     "unneeded_call": "If the task asks for what the call does, add a check for it; if not, leave the call out of the "
     "reference.",
-    "run_refused": "If what the run did is right, widen the frame; if not, add a check that tells it.",
+    "run_refused": "If what the run did is right, widen the frame; if not, add a check that detects it.",
     "nondeterministic": "Look for the clock, random numbers or the order of a set in the program and in the checks.",
-    "judged_differently": "This check does not judge the state alone. Write it anew from initial state, final state "
+    "judged_differently": "This check does not judge the state alone. Write it again from initial state, final state "
     "and answer.",
     "depends_on_clock": "Compare with dates of the state, not with the clock.",
     "depends_on_seed": "Look for random numbers in the program or in a check.",
@@ -35,7 +35,7 @@ REMEDIES: dict[str, str] = {
     "check_never_fails": "It is true whatever an agent does: leave it out, or have it look at what was asked for.",
     "checks_contradict": "No state satisfies both: leave one of them out.",
     "answer_ignored": "The instruction asks for an answer: add a check that reads it.",
-    "weak_check": "The source's own rule is kept. Give the task an answer form to compare what is told as data.",
+    "weak_check": "The source's own rule is kept. Give the task an answer form to compare the answer as data.",
     "answer_too_loose": "Give the task an answer form with the expected value, in place of a check that reads words.",
     "answer_too_narrow": "Compare a field of the answer form by its type, in place of a check that reads words.",
     "claim_passes": "Let a check of the state decide what can be seen there, and the judge only the rest.",
@@ -67,8 +67,8 @@ WITH_GOLDEN_STATE: dict[str, str] = {
     "reachable_wrong_end": _HIDDEN,
     "noop_scores": "The golden state is the state at the start: ask for something that is not so there, or for an "
     "answer.",
-    "reference_fails": "Make the golden state of the reference anew on the task's page, or correct the reference.",
-    "check_never_passes": "Not even the reference ends in the golden state: make it anew on the task's page.",
+    "reference_fails": "Make the golden state of the reference again on the task's page, or correct the reference.",
+    "check_never_passes": "Not even the reference ends in the golden state: make it again on the task's page.",
     "detour_fails": "Look at what the detour leaves besides: if it is right, declare that place volatile.",
 }
 """Of a task that a golden state judges, in the place of the first."""

@@ -21,7 +21,7 @@ class AuditQuery(PageQuery):
     source: Annotated[ShortText, Field(description="Of tasks that came from here, such as starter.")] = ""
     state: Annotated[
         Literal["green", "red", "incomplete", "unproven", "stale"] | None,
-        Field(description="As it stands on the task."),
+        Field(description="The current state of the task's audit."),
     ] = None
     fault: Annotated[ShortText, Field(description="A kind of fault that was found, such as mutant_passes.")] = ""
 

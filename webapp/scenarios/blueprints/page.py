@@ -21,8 +21,8 @@ from webapp.scenarios.references import find_reference
 
 NONE = "No reference is stored for this revision, so nothing can be said of what the calls returned."
 CHANGED = (
-    "The reference is no longer the calls of this blueprint: another one took its place. What its own calls returned "
-    "stands with it."
+    "The reference is no longer the calls of this blueprint: another one replaced it. What its own calls returned "
+    "is shown with it."
 )
 
 

@@ -15,7 +15,7 @@ from webapp.environments.tool_graph.walk_sources import MOST_WALKS, TaskWalk
 from webapp.scenarios.models import TaskRevision
 
 KINDS = ("golden", "rubric")
-"""Verifiers of tasks that are written from a graph or a walk; whoever has another has no blueprint to look for."""
+"""Verifiers of tasks that are written from a graph or a walk; a task with another has no blueprint."""
 
 
 def list_blueprint_tasks(version: Version) -> list[tuple[int, str]]:

@@ -14,7 +14,7 @@ from webapp.scenarios.verifiers import FRAMED
 
 SHOWN = 20
 LOOKED_AT = 2_000
-"""Of so many tasks the frames are read; of more only their number is told."""
+"""Number of tasks whose frames are read; of more only the number is shown."""
 
 
 @dataclass(frozen=True)

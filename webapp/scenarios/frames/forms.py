@@ -27,7 +27,7 @@ class DropForm(forms.Form):
     why = forms.CharField(
         label="Why whatever else changes is right",
         max_length=500,
-        help_text="Kept in the audit log, and shown where the frame would stand.",
+        help_text="Kept in the audit log, and shown in place of the frame.",
     )
 
 
@@ -40,7 +40,7 @@ class WidenForm(forms.Form):
     reason = forms.CharField(
         label="Why this is right too",
         max_length=500,
-        help_text="Kept with the frame, for whoever reviews the task.",
+        help_text="Kept with the frame, for reviewers of the task.",
     )
 
     def __init__(self, *args: Any, by: str = "", **kwargs: Any) -> None:

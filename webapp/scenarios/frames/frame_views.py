@@ -58,7 +58,7 @@ def switch_frame_on(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, str(error))
         return redirect(reverse("scenarios:task", args=[pk]) + "#frame")
     return _redirect_to_frame(
-        request, pk, "The reference is executed to see what it changes; the frame is there in a moment."
+        request, pk, "The reference is executed to see what it changes; the frame will be ready in a moment."
     )
 
 

@@ -38,11 +38,11 @@ class VolatileForm(forms.Form):
         error_messages={"invalid": "A place begins with a slash, as /orders/O-3/token."},
         widget=forms.TextInput(attrs={"spellcheck": "false", "autocapitalize": "off"}),
     )
-    role = forms.ChoiceField(label="What may stand there", choices=list(ROLES.items()), widget=forms.RadioSelect)
+    role = forms.ChoiceField(label="Allowed values", choices=list(ROLES.items()), widget=forms.RadioSelect)
     reason = forms.CharField(
         label="Why another value is right too",
         max_length=500,
-        help_text="Kept with your name, for whoever reviews the task.",
+        help_text="Kept with your name, for reviewers of the task.",
     )
 
     def __init__(self, *args: Any, by: str = "", **kwargs: Any) -> None:

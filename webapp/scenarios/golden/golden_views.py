@@ -40,7 +40,9 @@ def start_task_golden(request: HttpRequest, pk: int) -> HttpResponse:
         except Conflict as error:
             form.add_error(None, str(error))
         else:
-            return _redirect_to_golden(request, pk, "The reference is executed; the golden state is there in a moment.")
+            return _redirect_to_golden(
+                request, pk, "The reference is executed; the golden state will be ready in a moment."
+            )
     context: dict[str, Any] = {"task": task, "revision": task.current, "form": form}
     if task.current is not None:
         context |= build_golden_context(task, task.current) | {"obstacle": services.find_obstacle(task.current)}

@@ -31,12 +31,12 @@ EQUALITIES = {
 }
 """How an end state is compared with the golden one, by name, with one sentence each."""
 ROLES = {
-    "id": "id: names a record, and may be another one wherever it stands",
+    "id": "id: names a record, and may be another one in every place",
     "timestamp": "timestamp: any moment of the same kind",
     "token": "token: any generated text or number",
     "counter": "counter: any number that counts records",
 }
-"""What may stand in a volatile place, by its role."""
+"""The values allowed in a volatile place, by its role."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def report_undecided(places: Iterable[Volatile]) -> list[Finding]:
 
 def report_not_made(why: object) -> Finding:
     """Return the finding that a golden state belongs to an earlier state or reference, and why."""
-    return Finding(kind=NOT_MADE, place="verifier", message=f"The golden state could not be made anew. {why}"[:2_000])
+    return Finding(kind=NOT_MADE, place="verifier", message=f"The golden state could not be made again. {why}"[:2_000])
 
 
 def has_golden_place(golden: GoldenVerifier, start: State, path: str) -> bool:

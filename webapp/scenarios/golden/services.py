@@ -41,7 +41,7 @@ from webapp.scenarios.verifiers import read_verifier
 
 KIND = "golden_task"
 Progress = Callable[[int, int, str], None]
-NO_REFERENCE = "No reference of this task is known, so nobody knows the golden state. Give the task a reference."
+NO_REFERENCE = "No reference of this task is known, so its golden state is not known either. Give the task a reference."
 RUBRIC = "A rubric judges this task. Only a task that checks, a script or a golden state judge can be given one."
 NO_GOLDEN = "No golden state judges this task, so it has no volatile places."
 

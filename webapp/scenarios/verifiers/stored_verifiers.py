@@ -33,7 +33,7 @@ VERIFIER_TITLES = {
     "rubric": "Rubric",
     "script": "Verification script",
 }
-"""The same where it stands alone: in filters, facts and pictures."""
+"""The same on its own: in filters, facts and pictures."""
 VERDICT_NAMES = {
     "checks": ("check", "checks"),
     "golden": ("check", "checks"),
@@ -42,7 +42,7 @@ VERDICT_NAMES = {
 }
 """What people call one and several of the parts that a kind of verifier gives a verdict on."""
 FRAMED = ("checks", "script")
-"""The kinds of verifiers that a frame may stand beside."""
+"""The kinds of verifiers that may have a frame."""
 
 
 def read_verifier(revision: TaskRevision) -> Verifier:

@@ -112,7 +112,7 @@ def _find_first_variant(sandbox: Sandbox, task: Task) -> WithheldVariant | list[
         return [Unsuitable("", problem)]
     if revision.verifier_kind != "checks":
         kind = VERIFIER_NAMES[revision.verifier_kind]
-        return [Unsuitable("", f"its verifier is {kind}: no check tells what is missing")]
+        return [Unsuitable("", f"its verifier is {kind}: no check shows what is missing")]
     case = build_audit_case(revision, find_reference(revision))
     subject = build_audit_subject(case, build_program(revision.scenario.version))
     return find_first_variant(sandbox, subject)

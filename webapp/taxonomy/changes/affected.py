@@ -14,9 +14,9 @@ from webapp.common.lists.registry import LISTS, PAGES
 from webapp.taxonomy.changes.hung import KINDS, THEMES
 
 NAMED = 8
-"""So many of each sort are named with a link."""
+"""Number of each sort that are named with a link."""
 LOOKED_AT = 2_000
-"""So many saved views are read."""
+"""Number of saved views that are read."""
 
 
 @dataclass(frozen=True)

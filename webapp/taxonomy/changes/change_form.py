@@ -18,7 +18,7 @@ TOP = "top"
 """How an address says the first level."""
 MOST_PICKS = 2_000
 SHOWN = 100
-"""So many things of each kind can be ticked at once; a search narrows them."""
+"""Number of things of each kind that can be selected at once; a search narrows them."""
 NAME = 200
 
 
@@ -35,7 +35,7 @@ class KindOfChange:
 KINDS_OF_CHANGE = (
     KindOfChange("move", "Move", "Put it, with all below it, below another label or on the first level.", "m"),
     KindOfChange("merge", "Merge", "Let it, and others, become another label, which has what hung there then.", "g"),
-    KindOfChange("split", "Split", "Take some of what it holds out, into a new label beside or below it.", "s"),
+    KindOfChange("split", "Split", "Move some of its contents to a new label next to or below it.", "s"),
     KindOfChange("rename", "Rename", "Give it another name. What comes in under the old one still hangs here.", "n"),
     KindOfChange("delete", "Delete", "Take it away. Another label takes what hangs there, if anything does.", "d"),
 )

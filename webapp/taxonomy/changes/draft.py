@@ -60,7 +60,7 @@ class TreeDraft:
         """Return a node. Raises NotFound."""
         found = self.nodes.get(pk)
         if found is None:
-            raise NotFound(f"There is no label {pk} in the tree. Somebody may have merged or deleted it.")
+            raise NotFound(f"There is no label {pk} in the tree. It may have been merged or deleted.")
         return found
 
     def chain(self, pk: int | None) -> list[int]:
@@ -96,11 +96,9 @@ class TreeDraft:
         """Put a node, with all below it, below another or on the first level. Raises NotFound, Conflict."""
         node = self.node(pk)
         if parent is not None and pk in self.chain(self.node(parent).pk):
-            raise make_conflict(
-                f"“{node.name}” cannot stand below itself. Choose a label outside of it.", "below_itself"
-            )
+            raise make_conflict(f"“{node.name}” cannot be below itself. Choose a label outside of it.", "below_itself")
         if node.parent == parent:
-            raise make_conflict(f"“{node.name}” stands there already.", "there_already")
+            raise make_conflict(f"“{node.name}” is there already.", "there_already")
         self._fit(pk, parent)
         self._settle(node, parent, node.name)
 
@@ -130,7 +128,7 @@ class TreeDraft:
         """Remove a node that has no label below it; the caller ensures that nothing hangs there either."""
         node = self.node(pk)
         if self.children(pk):
-            raise make_conflict(f"Labels stand below “{node.name}”. Say which label takes them.", "not_empty")
+            raise make_conflict(f"There are labels below “{node.name}”. Say which label takes them.", "not_empty")
         self._detach(node)
         del self.nodes[pk]
         self.into[pk] = None
@@ -154,7 +152,7 @@ class TreeDraft:
     def drop(self, pk: int, into: int | None) -> None:
         """Remove a lifted node; its address leads to another one. Raises Conflict: labels are below it."""
         if left := self.children(pk):
-            words = f"“{self.nodes[left[0]].name}” stands below “{self.nodes[pk].name}” now. Move it elsewhere first."
+            words = f"“{self.nodes[left[0]].name}” is below “{self.nodes[pk].name}” now. Move it elsewhere first."
             raise make_conflict(words, "not_empty")
         del self.nodes[pk]
         self.into[pk] = into
@@ -164,7 +162,7 @@ class TreeDraft:
         node = self.nodes.setdefault(pk, DraftNode(pk, parent, name))
         self.made[pk] = made
         if parent is not None and parent not in self.nodes:
-            raise make_conflict(f"The label that “{name}” stood below is gone.", "parent_gone")
+            raise make_conflict(f"The label that “{name}” was below no longer exists.", "parent_gone")
         self._settle(node, parent, name, fresh=True)
 
     def hang(self, kind: str, things: Iterable[int], node: int) -> None:
@@ -194,7 +192,7 @@ class TreeDraft:
     def _fit(self, pk: int, parent: int | None) -> None:
         if self.level(parent) + self.height(pk) > LEVELS:
             above = f"below “{self.words(parent)}”"
-            words = f"{above} it, or a label below it, would stand on a level below the third. The tree has {LEVELS}."
+            words = f"{above} it, or a label below it, would be on a level below the third. The tree has {LEVELS}."
             raise make_conflict(words[0].upper() + words[1:], "too_deep")
 
     def _settle(self, node: DraftNode, parent: int | None, name: str, *, fresh: bool = False) -> None:

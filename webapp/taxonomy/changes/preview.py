@@ -12,7 +12,7 @@ from webapp.taxonomy.changes.wishes import Wish
 from webapp.taxonomy.labels import SEPARATOR
 
 LINES = 12
-"""So many nodes are shown before and after; of more, how many there are."""
+"""Number of nodes that are shown before and after; of more, only the number."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ Ids = Annotated[list[Id], Field(max_length=5_000)]
 class MoveIn(BodyIn):
     kind: Literal["move"]
     node: Id
-    parent: Annotated[Id | None, Field(description="The label that it stands below then; null: the first level.")]
+    parent: Annotated[Id | None, Field(description="The label that it is below then; null: the first level.")]
 
     def wish(self) -> Wish:
         return wishes.build_move(self.node, self.parent)
@@ -45,7 +45,7 @@ class LabelSplitIn(BodyIn):
     kind: Literal["split"]
     node: Id
     name: ShortText
-    below: Annotated[bool, Field(description="The new label stands below `node`, else beside it.")] = False
+    below: Annotated[bool, Field(description="The new label is below `node`, else next to it.")] = False
     environments: Ids = []
     themes: Ids = []
     nodes: Ids = []

@@ -23,7 +23,7 @@ from webapp.taxonomy.services import TREE_LOCK, take_advisory_lock
 
 WHY = 2_000
 WAIT = "400ms"
-"""A change waits so long for a lock and then gives way, before PostgreSQL would end somebody else's transaction."""
+"""Time that a change waits for a lock before it gives way, so that PostgreSQL does not end another transaction."""
 ATTEMPTS = 25
 BUSY = {"55P03", "40P01"}
 """Lock not available, deadlock."""

@@ -113,10 +113,10 @@ def _require_same(now: Shape | None, left: Shape | None, before: Shape | None) -
         return
     name = (left or before or Shape(None, "")).name
     if now is None:
-        raise Conflict(f"“{name}” is gone.")
+        raise Conflict(f"“{name}” no longer exists.")
     if now.name != name:
         raise Conflict(f"“{name}” is called “{now.name}” now.")
-    raise Conflict(f"“{name}” stands elsewhere now.")
+    raise Conflict(f"“{name}” is elsewhere now.")
 
 
 def _hang_back(draft: TreeDraft, delta: Delta, change: TreeChange) -> None:

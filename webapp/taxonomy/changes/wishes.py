@@ -12,7 +12,7 @@ from webapp.taxonomy.changes.hung import KINDS
 from webapp.taxonomy.models import ChangeKind
 
 NAMED = 4
-"""So many labels are named in a sentence; of more, how many there are."""
+"""Number of labels that are named in a sentence; of more, only the number."""
 
 
 @dataclass(frozen=True)

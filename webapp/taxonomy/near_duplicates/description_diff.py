@@ -13,7 +13,7 @@ WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 COMPARED = 600
 """Characters of a description that are compared: its search is quadratic."""
 LEAST_RATIO = 0.3
-"""Less alike texts are shown as they are: marks on nearly every word would tell nothing."""
+"""Less alike texts are shown as they are: marks on nearly every word would not help."""
 TOOLS = 40
 
 

@@ -27,9 +27,9 @@ from webapp.taxonomy.near_duplicates.theme_judge import SCRIPTED, VECTORS_ALONE,
 from webapp.taxonomy.services import take_advisory_lock
 
 FOLD_LOCK = 7_305_103
-"""Advisory lock of whoever folds, to the end of the transaction."""
+"""Advisory lock for folding, until the end of the transaction."""
 MOST_ASKED = 2_000
-"""Pairs that a judge is asked about in one grouping, unless somebody says otherwise."""
+"""Default number of pairs that a judge is asked about in one grouping."""
 LATER = "Themes of it have been decided on since. Undo the later decisions first."
 
 

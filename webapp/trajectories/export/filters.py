@@ -17,7 +17,7 @@ from webapp.trajectories.export.record_source import Origins, load_attempt_facts
 from webapp.trajectories.models import Trajectory
 
 CHUNK = 20
-"""So many trajectories' conversations are held at once."""
+"""Number of trajectories whose conversations are held at once."""
 UNFIT = "conversation"
 """The last filter: its conversation is not stored, or does not fit the format."""
 SOLVER_RUN = (

@@ -19,7 +19,7 @@ from webapp.trajectories.trajectory_list import filter_trajectories
 
 KIND = "export_sft"
 KEPT = 20
-"""Files of so many exports are kept; older ones are made again when somebody wants them."""
+"""Number of exports whose files are kept; older ones are made again on request."""
 SHOWN = 5
 FOLDER = "exports"
 

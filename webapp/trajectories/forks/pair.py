@@ -21,12 +21,12 @@ def find_pair_problem(fork: Trajectory) -> str:
     """Return why a fork and its parent are no training pair; empty if they are one."""
     parent = fork.parent
     if parent is None:
-        return "This attempt is no fork, or its parent is gone: a pair needs both."
+        return "This attempt is not a fork, or its parent no longer exists: a pair needs both."
     if fork.live or parent.live:
         return "One of the two is still being made."
     for row in (parent, fork):
         if row.reward is None:
-            return f"Trajectory {row.pk} has no reward, so nobody knows which of the two is the better one."
+            return f"Trajectory {row.pk} has no reward, so it is not known which of the two is better."
     if fork.revision_id != parent.revision_id:
         return "The two were judged at different revisions of the task."
     if fork.reward == parent.reward:

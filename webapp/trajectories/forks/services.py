@@ -61,8 +61,8 @@ def require_manual_fork(parent: Trajectory, step: int) -> ForkPoint:
     last = point.rows[-1]
     if parent.conversational and (last.kind == StepKind.MESSAGE or last.by == CallBy.USER):
         raise InputError(
-            f"After step {step - 1} it is the user's turn. By hand a fork goes on where it is the agent's: fork one "
-            "step later, or with a policy, whose simulated user goes on here."
+            f"After step {step - 1} it is the user's turn. A fork by hand continues with the agent's turn: fork one "
+            "step later, or with a policy, whose simulated user continues here."
         )
     return point
 
@@ -189,7 +189,7 @@ def may_ask_judge(playground: Playground) -> bool:
 def _read_own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tuple[ReferenceCall, ...]]:
     fork = find_playground_fork(playground)
     if fork is None:
-        raise InputError("This playground is no fork, so there is no task to verify. Its calls stay where they are.")
+        raise InputError("This playground is not a fork, so there is no task to verify. Its calls remain in it.")
     if playground.serial != serial:
         raise ChangedMeanwhile("This playground went on in another tab or window. Look at it again, then finish it.")
     rows = playground.calls.filter(index__gt=playground.kept).order_by("index")

@@ -92,7 +92,7 @@ def build_shares_context(trajectory: Trajectory) -> dict[str, Any]:
     """Return the time split and the same as text."""
     split = compute_shares(trajectory)
     words = ", ".join(f"{share.name} {share.percent:.0f} percent" for share in split)
-    return {"shares": split, "shares_words": f"Where the time went: {words}"}
+    return {"shares": split, "shares_words": f"Time by part: {words}"}
 
 
 def compute_shares(trajectory: Trajectory) -> list[Share]:

@@ -15,7 +15,7 @@ MOST_CELLS = 20_000
 RUNS_FROM = 600
 SIGNS = {"goal": "◎", "guard": "◇", "broken": "✕"}
 LOOKS = {PASSED: "y", RAISED: "x", NO_ANSWER: "a"}
-"""The class of a cell by what the check says; none where it does not hold."""
+"""The class of a cell by the result of the check; none if it does not hold."""
 STEADY = {
     PASSED: "✓ holds throughout",
     NOT_PASSED: "· never holds",

@@ -223,7 +223,7 @@ def describe_injection(row: Step) -> dict[str, str] | None:
         words.append("The call was carried out: its changes are real. The agent read this error instead of its result.")
     elif injected.fault:
         badges.append("server error")
-        words.append("The call was not carried out, so it changed nothing. The agent could not tell from the error.")
+        words.append("The call was not carried out, so it changed nothing. The error did not show that to the agent.")
     if injected.latency_s:
         badges.append(f"latency of {injected.latency_s:g} s")
         words.append(f"The environment's clock went ahead by {injected.latency_s:g} seconds before the call.")

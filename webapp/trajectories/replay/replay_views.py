@@ -132,7 +132,7 @@ def start_matrix_job(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, str(error))
         return redirect("trajectories:detail", pk)
     if job is None:
-        messages.info(request, "There is nothing to compute: the matrix is there, or the run cannot have one.")
+        messages.info(request, "There is nothing to compute: the matrix already exists, or the run cannot have one.")
     elif job.is_open:
         messages.success(request, f"Job {job.pk} evaluates the checks. Reload this page in a moment.")
     else:

@@ -21,7 +21,7 @@ READ_TOKENS = 60_000
 """Words and signs of a recorded text that a page still reads as a value: reading takes half a kilobyte for each.
 """
 WORDS_STEPS = 500_000
-"""Of the search for what two texts have in common, where a page has no budget of its own for it."""
+"""Budget of the search for the common parts of two texts, if the page has none of its own."""
 TOKENS = re.compile(r"\s+|\w+|[^\w\s]")
 
 

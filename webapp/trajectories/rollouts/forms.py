@@ -81,7 +81,7 @@ class RunForm(forms.Form):
     carried_out = _make_rate_field("Of these carried out")
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
     answer_mends = forms.IntegerField(
-        label="Answers to be mended", min_value=0, max_value=MOST_ANSWER_MENDS, required=False
+        label="Answers to be repaired", min_value=0, max_value=MOST_ANSWER_MENDS, required=False
     )
     seed = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False)
     fork = forms.IntegerField(min_value=1, max_value=LARGEST_ID, required=False, widget=forms.HiddenInput)

@@ -80,7 +80,7 @@ def prepare_rollout(rollout: Rollout) -> PreparedRollout:
     spec = Spec.model_validate(rollout.spec)
     reference = find_reference(rollout.revision) if spec.policy in ("reference", "noisy") else None
     if spec.policy in ("reference", "noisy") and reference is None:
-        raise InputError("The reference of this task is gone. Start another rollout.")
+        raise InputError("The reference of this task no longer exists. Start another rollout.")
     task = build_rollout_task(rollout.revision)
     fork = load_rollout_fork(spec.fork) if spec.fork else None
     return PreparedRollout(

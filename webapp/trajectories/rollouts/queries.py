@@ -22,7 +22,7 @@ COLUMNS = (
     "user_fault", "environment_s", "agent_s", "user_s", "verification_s", "created_at",
 )  # fmt: skip
 MOST_SEARCHED = 200
-"""What a rollout goes on from stands in its specification, which the database does not search."""
+"""The start of a rollout is in its specification, which the database does not search."""
 ENDINGS = {
     "infra_error": "lost to the infrastructure",
     "agent_error": "ended by the agent's errors",

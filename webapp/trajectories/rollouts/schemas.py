@@ -79,8 +79,8 @@ class RolloutIn(BodyIn):
         Field(
             ge=0,
             le=MOST_ANSWER_MENDS,
-            description="So many answers that do not fit the task's answer form may be mended; the next one ends an "
-            "attempt.",
+            description="Number of answers that do not fit the task's answer form and may be repaired; the next one "
+            "ends an attempt.",
         ),
     ] = 3
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None

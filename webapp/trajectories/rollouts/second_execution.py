@@ -88,7 +88,7 @@ def find_misattributed_call(attempt: Attempt, user_tools: Collection[str]) -> li
     for place, step in enumerate(attempt.steps):
         if step.kind == "call" and not is_unexecuted(step.result) and (step.tool in user_tools) != (step.by == "user"):
             owner = "the simulated user's" if step.by == "user" else "the agent's"
-            return [f"The call of step {place} is told to be {owner}, who cannot call {clean_text(step.tool)[:200]}."]
+            return [f"The call of step {place} is reported as {owner}, who cannot call {clean_text(step.tool)[:200]}."]
     return []
 
 
@@ -96,14 +96,14 @@ def describe_differences(attempt: Attempt, done: Replay, teller: str, grounds: G
     """Return sentences on the differences of a second execution from the report of `teller`."""
     words = _describe_declared(attempt, teller, grounds)
     if attempt.final_hash and attempt.final_hash != done.final_hash:
-        words.append(f"The final state is another one than {teller} told.")
+        words.append(f"The final state is not the one that {teller} reported.")
     claimed = attempt.reward.reward if attempt.reward else None
     new_reward = done.reward.reward if done.reward else None
     begin = teller[:1].upper() + teller[1:]
     if claimed is not None and new_reward is None:
-        words.append(f"{begin} told a reward of {claimed:.4f}; here nothing could be judged. {clean_text(done.note)}")
+        words.append(f"{begin} reported reward {claimed:.4f}; here nothing could be judged. {clean_text(done.note)}")
     elif claimed is not None and new_reward is not None and not is_same_reward(claimed, new_reward):
-        words.append(f"{begin} told a reward of {claimed:.4f}; executing the calls again gives {new_reward:.4f}.")
+        words.append(f"{begin} reported reward {claimed:.4f}; executing the calls again gives {new_reward:.4f}.")
     return words
 
 

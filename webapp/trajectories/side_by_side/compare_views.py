@@ -26,11 +26,11 @@ from webapp.trajectories.side_by_side.end_states import compare_end_states
 from webapp.trajectories.side_by_side.table import Comparison, compare_attempts
 
 OFFERED = 50
-"""So many of a task's newest attempts are offered besides those that are chosen."""
+"""Number of a task's newest attempts that are offered in addition to the chosen ones."""
 MOST_EQUAL = 200
-"""So many of the checks that say the same are listed."""
+"""Number of checks with equal results that are listed."""
 PART = "compare"
-"""The element that a comparison stands in as a part of another page, which has less room:"""
+"""The element of a comparison as part of another page, which has less room:"""
 PART_LINES, PART_CHECKS, PART_DIFFERING = 40, 24, 6
 
 

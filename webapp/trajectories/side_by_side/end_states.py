@@ -16,7 +16,7 @@ from webapp.trajectories.states import load_state_at
 MOST_PLACES = 60
 VALUE_CHARS = 160
 ABSENT = object()
-"""Stands for a value of a place that a state does not have."""
+"""Value of a place that a state does not have."""
 Path = tuple[str, ...]
 
 

@@ -24,11 +24,11 @@ from webapp.trajectories.side_by_side.call_texts import shorten_text
 from webapp.trajectories.trajectory_list import filter_trajectories, read_filters
 
 FEWEST, MOST = 2, 4
-"""So many attempts are compared."""
+"""Number of attempts that are compared."""
 MOST_STEPS = 5_000
-"""So many steps of each are aligned, from the first on."""
+"""Number of steps of each that are aligned, from the first on."""
 READ_ARGUMENTS, READ_CONTENT, READ_RESULT = 4_000, 300, 600
-"""So many characters are read of each; longer ones are compared by their digest."""
+"""Number of characters that are read of each; longer ones are compared by their digest."""
 MOST_IDS = 50
 NO_PATCH = md5(b"[]", usedforsecurity=False).hexdigest()
 LARGEST_ID = 2**63 - 1

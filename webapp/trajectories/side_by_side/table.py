@@ -25,9 +25,9 @@ from webapp.trajectories.side_by_side.check_grid import CheckGrid, build_check_g
 from webapp.trajectories.side_by_side.parting_point import Parting, build_sentence, find_parting
 
 MOST_LINES = 300
-"""So many lines of the table are shown at once."""
+"""Number of lines of the table that are shown at once."""
 MOST_NAMED = 4
-"""So many steps of a folded line are named."""
+"""Number of steps of a folded line that are named."""
 SAID = 160
 LIKENESS = {
     Likeness.SAME: ("=", "the same"),
@@ -117,7 +117,7 @@ class Comparison:
     lines: tuple[TableLine, ...]
     start: int
     parted: int
-    """Where the page of lines begins on which they part."""
+    """Start of the page of lines on which they diverge."""
     hidden: int
     uncompared: int
     checks: CheckGrid

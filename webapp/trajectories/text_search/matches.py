@@ -12,7 +12,7 @@ from webapp.trajectories.text_search.words import WordQuery, parse_query_words
 KIND = "index_trajectories"
 """The kind of the job that stores the words of older trajectories."""
 FEW, MANY = 2_000, 10_000
-"""So few matches are named in the query; of more than so many, a list soon meets enough by asking each of its rows."""
+"""At most `FEW` matches are named in the query; with more than `MANY`, a list soon finds enough by testing its rows."""
 
 
 class _AmongMatches(Func):

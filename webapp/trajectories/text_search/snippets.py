@@ -15,7 +15,7 @@ from webapp.trajectories.text_search.words import WordQuery, find_word_runs
 BEFORE, LENGTH = 40, 160
 """Characters of a snippet before its first word, and of the whole."""
 SEARCHED_CHARS = 100_000
-"""So much of a text is looked through for the words; a step whose words stand later is shown without its text."""
+"""Characters of a text that are searched for the words; a step whose words are later is shown without its text."""
 
 _PLACES = f"""
     SELECT text.trajectory_id, word.lexeme, word.positions

@@ -13,9 +13,9 @@ ABOUT = 1
 """The place of what a trajectory has besides its steps; step 0 is place 2. PostgreSQL counts places from 1."""
 FIRST_STEP = 2
 LAST_PLACE = 16_383
-"""PostgreSQL stores no higher place; a word that stands only in later steps is found without its step."""
+"""PostgreSQL stores no higher place; a word that is only in later steps is found without its step."""
 MOST_PLACES = 8
-"""So many steps are stored of each word, the first ones."""
+"""Number of steps that are stored for each word, starting with the first."""
 MOST_BYTES = 900_000
 """PostgreSQL stores at most 1 MiB of words with their places; further words of a trajectory are not searched."""
 READ_AT_ONCE = 200

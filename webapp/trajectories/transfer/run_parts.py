@@ -23,7 +23,7 @@ from webapp.trajectories.stored_runs import read_score
 REFUSED = ("malformed", "not_offered", "bad_arguments")
 """Kinds of errors of calls that the record leaves out."""
 ENDED = ("agent_error", "program_error", "infra_error", "truncated", "cancelled")
-"""Outcomes that executing a run again cannot tell; whether it is solved, that does."""
+"""Outcomes that executing a run again cannot determine; it does determine whether the run is solved."""
 
 
 def find_run_parts(row: Trajectory, revision: TaskRevision, record: dict[str, Any]) -> RunParts:

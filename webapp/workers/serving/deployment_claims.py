@@ -25,7 +25,7 @@ from webapp.workers.serving.deployments import close_deployment, publish_deploym
 from webapp.workers.serving.wakeups import waiting_deployments, wake_servers
 
 MOST_LOST = 5
-"""So often in a row a deployment is given out again after its worker was lost, or its server died."""
+"""Times in a row that a deployment is assigned again after its worker was lost, or its server died."""
 LOG_CHARS = 16_000
 Ending = Literal["failed", "crashed", "released"]
 

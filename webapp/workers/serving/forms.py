@@ -11,7 +11,7 @@ from webapp.workers.serving.deployments import MOST_AT_ONCE, MOST_CONTEXT, Serve
 
 AT_ONCE = "What comes beyond them waits for its turn at this site."
 CONTEXT = "Tokens of a conversation, reply included. 0: what the model can."
-SHARE = "What vLLM takes of a GPU's memory; a CPU does not look at it. Lower it where a trainer shares the GPU."
+SHARE = "The share of a GPU's memory that vLLM takes; a CPU ignores it. Lower it if a trainer shares the GPU."
 
 
 class ServeForm(forms.Form):

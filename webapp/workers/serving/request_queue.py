@@ -24,9 +24,9 @@ from webapp.workers.serving.errors import ModelAway
 
 KEPT_SECONDS = 3_600
 LOOK_SECONDS = 1.0
-"""So often whoever waits looks whether its worker is still there."""
+"""Seconds between checks of a waiting request whether its worker is still connected."""
 WAITS_SECONDS = 20
-"""A request that nobody was seen waiting for within so long is not worked on."""
+"""A request is dropped if no client was seen waiting for it within this time."""
 MOST_WAITING = 2_000
 BROKER_AWAY = "The broker does not answer just now, so no served model can be asked. Try again in a moment."
 
@@ -88,7 +88,7 @@ def ask_worker(
                     raise ModelAway(gone)
                 holds = bool(broker.exists(held))
                 if was_taken and not holds:
-                    raise ModelAway("The worker that had this request does not know of it any more. Ask again.")
+                    raise ModelAway("The worker that had this request no longer knows it. Ask again.")
                 was_taken = was_taken or holds
                 broker.expire(waits, WAITS_SECONDS)
             raise TimeoutError

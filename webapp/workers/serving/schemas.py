@@ -115,7 +115,7 @@ class ServedFileQuery(Schema):
 
 class TakeQuery(Schema):
     wait_s: Annotated[float, Field(ge=0, le=30, description="How long to wait for a request.")] = 0.0
-    most: Annotated[int, Field(ge=1, le=MOST_TAKEN, description="So many requests at most.")] = 1
+    most: Annotated[int, Field(ge=1, le=MOST_TAKEN, description="Maximum number of requests.")] = 1
 
 
 class TakenRequest(Schema):

@@ -19,7 +19,7 @@ from webapp.common.templatetags.show import counted
 class Command(BaseCommand):
     help = (
         "Yield of a batch: by stage what entered, was kept, repaired, rejected; tokens, cost and time for one kept "
-        "environment and one kept task; solve rates; faults of replies by model. With --with beside another batch."
+        "environment and one kept task; solve rates; faults of replies by model. With --with, next to another batch."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -66,7 +66,7 @@ def _read_yield(number: int) -> services.YieldRead:
     """Read the yield in this process, however large the batch is. Raises InputError."""
     batch = Batch.objects.filter(pk=number).first()
     if batch is None:
-        raise InputError(f"There is no batch {number}. Their numbers stand in the list of batches.")
+        raise InputError(f"There is no batch {number}. The list of batches shows their numbers.")
     row = services.store_yield(batch)
     return services.YieldRead(batch, row.figures, row.read_at)
 

@@ -14,7 +14,7 @@ from webapp.edits.mixed_tasks import find_mixed_tasks, split_mixed_task
 class Command(BaseCommand):
     help = (
         "Report tasks whose revisions come from different batch items with different instructions or states. With "
-        "--split each part that nobody decided on, edited or trained on becomes a task of its own."
+        "--split each part without a decision, an edit or a training job becomes a task of its own."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -9,7 +9,7 @@ from webapp.labelling.sessions import ensure_starter_session
 
 
 class Command(BaseCommand):
-    help = "Open a labelling session on the bundled starter environments. Where it is there already, nothing changes."
+    help = "Open a labelling session on the bundled starter environments. If it exists already, nothing changes."
 
     def handle(self, *args: Any, **options: Any) -> None:
         session, new = ensure_starter_session()

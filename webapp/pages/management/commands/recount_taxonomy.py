@@ -14,7 +14,7 @@ SAID = 50
 
 
 class Command(BaseCommand):
-    help = "Count anew what environments, themes and the taxonomy's nodes show, and say what differed."
+    help = "Count again what environments, themes and the taxonomy's nodes show, and say what differed."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print every difference as one JSON object")

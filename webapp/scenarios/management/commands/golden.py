@@ -19,7 +19,8 @@ from webapp.scenarios.management.commands.audit import select_tasks
 class Command(BaseCommand):
     help = (
         "Judge tasks by golden states: each gets a further revision whose reward is 1 if an attempt ends in the state "
-        "that its reference leaves. Of what people edited or decided on it stands beside. Audits are queued."
+        "that its reference leaves. If people edited or decided on the task, it is stored beside their work. "
+        "Audits are queued."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

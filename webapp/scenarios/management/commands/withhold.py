@@ -33,7 +33,7 @@ class Command(BaseCommand):
         )
         which.add_argument("--environment", metavar="KEY", help="of the tasks of the environment with this key")
         which.add_argument("--task", metavar="KEY", help="of the tasks with this key or number")
-        parser.add_argument("--count", type=int, metavar="N", help="so many variants at most")
+        parser.add_argument("--count", type=int, metavar="N", help="maximum number of variants")
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object, last")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -43,7 +43,7 @@ def parse_share(text: str) -> float:
 
 
 class Command(BaseCommand):
-    help = "Export trajectories as records for supervised fine-tuning, one a line, with a manifest beside the file."
+    help = "Export trajectories as records for supervised fine-tuning, one per line, with a manifest next to the file."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="OUT.jsonl; the manifest becomes OUT.manifest.json")

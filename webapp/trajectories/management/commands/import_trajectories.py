@@ -34,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--frame",
             action="store_true",
-            help="where a run earns everything, take it as its task's reference and give the task a frame",
+            help="if a run earns the full reward, take it as its task's reference and give the task a frame",
         )
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
