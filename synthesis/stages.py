@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import hashlib
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from synthesis.drafts import TesterKind, ThemeDraft
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm.asker import TRIES, Asker
 from synthesis.llm.calls import Site, StageCall
+from synthesis.llm.turn_gate import TurnGate, expecting_calls
 from synthesis.runtime import Sandbox
 from synthesis.variant_settings import GraphSettings, ProgrammaticSettings, WalkSettings
 
@@ -166,11 +168,17 @@ class StageSources:
     seeds: dict[str, int] = field(default_factory=dict)
 
 
+def make_audit_gate() -> TurnGate:
+    """Return a gate that lets in as many audits as there are processors."""
+    return TurnGate(len(os.sched_getaffinity(0)))
+
+
 @dataclass(frozen=True)
 class Kit:
     """Tools of a stage. `path` is the item's content path, `theme` its theme's key, `seed` the batch's.
 
-    `threads` run blocking work (the sandbox); `check_stop` raises if a user asked to stop. `noted` fills by itself.
+    `threads` run blocking work (the sandbox), `audits` lets in that of audits; `check_stop` raises if a user asked to
+    stop. `noted` fills by itself.
     """
 
     asker: Asker
@@ -181,6 +189,7 @@ class Kit:
     settings: StageSettings = field(default_factory=StageSettings)
     seed: int = 0
     check_stop: Callable[[], None] = lambda: None
+    audits: TurnGate = field(default_factory=make_audit_gate)
     noted: StageSources = field(default_factory=StageSources)
 
     def at(self, part: str) -> Kit:
@@ -232,6 +241,16 @@ class Kit:
         """Run blocking work in a thread."""
         inside = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(self.threads, inside.run, work, *given)
+
+    async def run_audit(self, calls_ahead: int, work: Callable[..., T], *given: Any) -> T:
+        """Run the blocking work of an audit in a thread, if `calls_ahead` calls are expected to wait for it.
+
+        An audit keeps a processor busy for seconds, and all tasks of a batch come to theirs at about the same time: as
+        many run at once as there are processors, those with the most calls ahead first.
+        """
+        with expecting_calls(calls_ahead):
+            async with self.audits.turn():
+                return await self.run(work, *given)
 
     def _call(self, role: str, stage: str, words: str, sample: int, parameters: dict[str, Any]) -> StageCall:
         message = Message(role="user", content=words)

@@ -23,6 +23,7 @@ from synthesis.tasks.repair_prompt import FAULT_CHARS, build_repair_prompt, list
 from synthesis.tasks.solver_runs import rejudge_runs
 from synthesis.tasks.task_context import Unfit, World, build_world
 from synthesis.tasks.task_frame import add_frame, build_allowances, build_unframed_subject
+from synthesis.tasks.teacher import expect_turns
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import AuditState, TaskAudit, decide_audit_state
 from synthesis.verifiers.call_sequences import AT_ONCE
@@ -129,7 +130,7 @@ async def _audit_with_ways(
     """Return the audit with the faults of the known ways, which come first."""
     try:
         subject = world.subject(task, task.reference)
-        report = await kit.run(audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE)
+        report = await kit.run_audit(expect_turns(task), audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE)
         known_ways = await examine_known_ways(kit, world, task, not_asked)
     except (InputError, ProgramError, StateError) as error:
         raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
@@ -208,7 +209,8 @@ async def _try_reference(
 async def audit_once(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
     """Return the audit of a task with its reference. Raise Rejected("cannot_be_audited") and InfrastructureError."""
     try:
-        return await kit.run(audit_task, kit.sandbox, world.subject(task, task.reference), kit.check_stop, AT_ONCE)
+        subject = world.subject(task, task.reference)
+        return await kit.run_audit(expect_turns(task), audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE)
     except (InputError, ProgramError, StateError) as error:
         raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
 

@@ -22,7 +22,6 @@ from synthesis.contracts import (
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
-from synthesis.llm.turn_gate import UNKNOWN
 from synthesis.rollout import AttemptSetting, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
@@ -87,7 +86,7 @@ async def run_solvers(
 ) -> list[Attempt]:
     """Return the attempts by their sample, including those that the program itself ended."""
     solver_task = build_rollout_task(kit, world, task.model_copy(update={"frame": None}))
-    calls_ahead = min(2 * expect_turns(task), UNKNOWN)  # the teacher's own attempt follows
+    calls_ahead = 2 * expect_turns(task)  # the teacher's own attempt follows
     plans = [
         Plan(
             solver_task,

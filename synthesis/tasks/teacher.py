@@ -8,7 +8,6 @@ from synthesis.errors import InfrastructureError
 from synthesis.formats.criteria import needs_fact_judge
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm import ChatModel
-from synthesis.llm.turn_gate import UNKNOWN
 from synthesis.rollout import (
     AttemptSetting,
     ChatPolicy,
@@ -21,6 +20,8 @@ from synthesis.rollout import (
 )
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import World, build_world
+
+USUAL_TURNS = 10
 
 
 def build_rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
@@ -37,8 +38,12 @@ def build_rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
 
 
 def expect_turns(task: TaskDraft) -> int:
-    """Return the turns that an attempt at this task will take: the calls of its reference, and the answer."""
-    return len(task.reference.calls) + 1 if task.reference is not None else UNKNOWN
+    """Return the turns that an attempt at this task will take: the calls of its reference, and the answer.
+
+    Before a task has a reference nothing says how long its attempts are (of the demo's tasks one with 3 checks takes 10
+    calls). All are expected to be as long as usual then, so those that have come less far go first.
+    """
+    return len(task.reference.calls) + 1 if task.reference is not None else USUAL_TURNS
 
 
 def make_end_judge(kit: Kit, task: TaskDraft, sample: int = 0) -> ChatModel | None:

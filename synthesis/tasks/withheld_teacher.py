@@ -62,7 +62,8 @@ async def _require_green_audit(kit: Kit, world: World, task: TaskDraft, found: W
     reference: Reference = found.reference
     subject = world.subject(task, reference).model_copy(update={"withheld": found.withheld})
     try:
-        report = await kit.run(audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE)
+        ahead = len(reference.calls) + 1
+        report = await kit.run_audit(ahead, audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE)
     except (InputError, ProgramError) as error:
         raise Rejected("cannot_be_audited", f"The variant cannot be audited: {error}") from error
     if report.state != "green":

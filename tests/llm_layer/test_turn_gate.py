@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from synthesis.contracts import Message
 from synthesis.llm import Reply
@@ -11,6 +15,8 @@ from synthesis.llm.asker import Asker
 from synthesis.llm.calls import StageCall
 from synthesis.llm.store import MemoryStore
 from synthesis.llm.turn_gate import UNKNOWN, TurnGate, expecting_calls
+from synthesis.runtime import get_default_sandbox
+from synthesis.stages import Kit
 from tests.llm_layer.support import said, site
 
 
@@ -111,3 +117,32 @@ def test_an_attempt_has_one_call_less_ahead_of_it_with_each_turn() -> None:
     plain = StageCall(site=site(), messages=(messages[0],))
     estimated = StageCall(site=site(), messages=(messages[0],), calls_ahead=2)
     assert plain.key("m") == estimated.key("m"), "a stored reply is found whatever was expected"
+
+
+def test_audits_run_by_what_waits_for_them_and_one_on_each_processor() -> None:
+    """A batch's tasks come to their audits at about the same time; the one before the longest chain goes first."""
+    running, most, order = 0, 0, list[int]()
+    lock = threading.Lock()
+
+    def audit(ahead: int) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+            order.append(ahead)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+
+    async def run(kit: Kit) -> None:
+        await asyncio.gather(*(kit.run_audit(ahead, audit, ahead) for ahead in (1, 5, 3, 9, 7, 2)))
+
+    with ThreadPoolExecutor(8) as threads:
+        asker = Asker({}, MemoryStore())
+        asyncio.run(run(Kit(asker, get_default_sandbox(), "a", "a", threads, audits=TurnGate(1))))
+        assert order == [1, 9, 7, 5, 3, 2]
+        order.clear()
+        processors = len(os.sched_getaffinity(0))
+        asyncio.run(run(Kit(asker, get_default_sandbox(), "a", "a", threads)))
+        assert sorted(order) == [1, 2, 3, 5, 7, 9]
+        assert most == min(processors, 6)

@@ -298,6 +298,7 @@ def build_kit(shared: LaneContext, item: BatchItem, store: ItemStore) -> Kit:
         settings=shared.settings.stages,
         seed=shared.settings.seed,
         check_stop=shared.check_stop,
+        audits=shared.audits,
     )
 
 

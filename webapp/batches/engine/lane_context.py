@@ -14,8 +14,9 @@ from synthesis.drafts import StageUsage
 from synthesis.errors import EnvariumError
 from synthesis.llm.calls import Site
 from synthesis.llm.cost import CostMeter
+from synthesis.llm.turn_gate import TurnGate
 from synthesis.runtime import Sandbox
-from synthesis.stages import Pipeline
+from synthesis.stages import Pipeline, make_audit_gate
 from webapp.batches.engine.call_store import CallWriter
 from webapp.batches.engine.cast import Models
 from webapp.batches.engine.item_state import StageEnding
@@ -58,6 +59,7 @@ class LaneContext:
     """For what kept items become: sandbox and database."""
     endings: WriteBatcher[StageEnding]
     stop: asyncio.Event
+    audits: TurnGate = field(default_factory=make_audit_gate)
     spent: dict[str, StageUsage] = field(default_factory=dict)
     told: Callable[[], None] = lambda: None
 
