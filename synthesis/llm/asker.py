@@ -13,13 +13,12 @@ from pydantic import BaseModel
 
 from synthesis.contracts import Message, Tool, Usage
 from synthesis.errors import EnvariumError, InputError, LLMError, MalformedReply
-from synthesis.llm.calls import Site, StageCall
+from synthesis.llm.calls import Sampling, Site, StageCall, get_sampling
 from synthesis.llm.chat import ChatModel, Reply
 from synthesis.llm.cost import FREE, CostMeter
 from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.reply_reader import read_object
 from synthesis.llm.reply_words import Read
-from synthesis.llm.sampling import Sampling, get_sampling
 from synthesis.llm.source_reader import read_source
 from synthesis.llm.store import CallStore
 from synthesis.llm.structured import (

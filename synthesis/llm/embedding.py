@@ -8,15 +8,13 @@ import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthesis.contracts import Message, Tool
 from synthesis.errors import LLMError
 from synthesis.llm.chat import Reply
 from synthesis.llm.endpoint import Endpoint
-
-if TYPE_CHECKING:
-    from synthesis.llm.client import Connection
+from synthesis.llm.openai_chat import ModelConnection
 
 CHARACTERS = 6_000
 """Of a text: embedding models read a few thousand tokens and refuse more."""
@@ -52,7 +50,7 @@ class EmbeddingModel:
     A message is a text, and the reply's words hold a vector of each (`read_vectors`).
     """
 
-    connection: Connection
+    connection: ModelConnection
     model: str
 
     @property

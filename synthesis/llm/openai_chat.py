@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from synthesis.contracts import Message, Tool
 from synthesis.errors import InputError
-from synthesis.llm.chat import Reply
+from synthesis.llm.chat import Embeddings, Reply
 from synthesis.llm.endpoint import Endpoint, StructuredForm
 from synthesis.llm.wire import build_request_messages, build_request_tools
 
@@ -19,8 +19,8 @@ async def ignore_request() -> None:
     """Ignore the coming request: the default callback."""
 
 
-class ChatConnection(Protocol):
-    """The part of `synthesis.llm.client.Connection` that a model needs."""
+class ModelConnection(Protocol):
+    """The parts of `synthesis.llm.client.Connection` that models need."""
 
     @property
     def endpoint(self) -> Endpoint: ...
@@ -30,11 +30,13 @@ class ChatConnection(Protocol):
 
     async def completion(self, body: dict[str, Any], before: Callable[[], Awaitable[None]]) -> Reply: ...
 
+    async def embed(self, model: str, texts: Sequence[str]) -> Embeddings: ...
+
 
 class OpenAIChat:
     """A model of a connection: the usual `ChatModel`."""
 
-    def __init__(self, connection: ChatConnection, model: str) -> None:
+    def __init__(self, connection: ModelConnection, model: str) -> None:
         self.connection = connection
         self.model = model
 

@@ -71,9 +71,9 @@ def test_packages_speak_of_modules_that_are_there() -> None:
 
 
 def test_paths_are_found_in_code() -> None:
-    text = "See `webapp/{htmx,gone}.py` and `synthesis/formats/<name>.py`, not `/api/v1/jobs` or webapp/x.py:\n"
+    text = "See `webapp/common/{htmx,gone}.py` and `synthesis/formats/<name>.py`, not `/api/v1/jobs` or webapp/x.py:\n"
     text += "```\n a --> training/rl.py, .venv/bin/python docker/.env\n```\n"
-    assert paths(text) == {"webapp/common/htmx.py", "webapp/gone.py", "synthesis/formats/", "training/rl.py"}
+    assert paths(text) == {"webapp/common/htmx.py", "webapp/common/gone.py", "synthesis/formats/", "training/rl.py"}
 
 
 def test_the_map_of_the_house_is_short() -> None:

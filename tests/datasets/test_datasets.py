@@ -34,8 +34,8 @@ from webapp.common.claims import StaleClaim
 from webapp.datasets import freeze_job, queries, row_names, row_source, services
 from webapp.datasets.choice.resolved import ResolvedSelection
 from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.queries import get_sentence
 from webapp.datasets.selection import parse_selection
-from webapp.datasets.sentences import get_sentence
 from webapp.datasets.storage import list_dataset_files, open_file, open_folder, read_rows
 from webapp.jobs import services as jobs
 from webapp.jobs.claims import Cancelled

@@ -9,7 +9,7 @@ from tests.datasets.dataset_support import carry_out, failed, talk, uploaded_fil
 from training.dataset import Split
 from webapp.datasets import services
 from webapp.datasets.models import Dataset, DatasetState, FileState
-from webapp.datasets.storage import get_sentence
+from webapp.datasets.queries import get_sentence
 
 pytestmark = pytest.mark.django_db
 

@@ -175,7 +175,7 @@ def test_what_cannot_be_saved_says_so_and_loses_nothing(sandbox: Sandbox, made: 
     with pytest.raises(ChangedMeanwhile):
         services.keep_draft(person, edit.pk, {"tool_source": "x"}, 0)
     other = seed.people("adjudicator")[0]
-    with pytest.raises(Conflict, match="Take a copy"):
+    with pytest.raises(Conflict, match="Make your own copy"):
         services.keep_draft(other, edit.pk, {"tool_source": "x"}, kept.serial)
 
 

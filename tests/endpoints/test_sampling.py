@@ -11,9 +11,8 @@ from django.urls import reverse
 
 from synthesis.contracts import Message
 from synthesis.llm.asker import Asker
-from synthesis.llm.calls import Site, StageCall
+from synthesis.llm.calls import Sampling, Site, StageCall
 from synthesis.llm.refusals import LeftOut
-from synthesis.llm.sampling import Sampling
 from synthesis.llm.store import MemoryStore
 from tests.fixtures import pages_seed
 from tests.llm_layer.support import Far, said

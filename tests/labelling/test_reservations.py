@@ -13,11 +13,11 @@ from django.utils import timezone
 from tests.labelling import seed
 from webapp.accounts.models import User
 from webapp.common.errors import Conflict
+from webapp.common.leases import AssignmentState
 from webapp.labelling import answers, reservations, sessions
 from webapp.labelling.answers import LabelChoice, Placing, submit_label
 from webapp.labelling.models import Ask, Label, LabelDraft, Reservation
 from webapp.labelling.reservations import pull_next
-from webapp.review.models import AssignmentState
 
 
 def ended(row: Reservation) -> None:

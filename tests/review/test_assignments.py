@@ -17,12 +17,13 @@ from tests.assessment.rows import saved
 from tests.review import seed
 from webapp.accounts.models import User
 from webapp.common.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.common.leases import AssignmentState
 from webapp.environments.models import Tool
 from webapp.review import assignments, queues, transfers
 from webapp.review.assignments import pull_next_assignment
 from webapp.review.decisions import DecisionChoice, create_decision
 from webapp.review.forms import QueueForm, SendForm
-from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewQueue
+from webapp.review.models import Assignment, QueueItem, ReviewItemState, ReviewQueue
 from webapp.review.queue_fill import update_queue_items
 from webapp.review.task_gate import build_task_tag
 from webapp.scenarios.models import Task

@@ -10,7 +10,7 @@ from django.urls import reverse
 from synthesis.runtime import get_default_sandbox
 from webapp.batches import awaited_endpoints
 from webapp.batches.engine.lane import close_lane, run_lane
-from webapp.batches.engine.lane_scheduling import KIND
+from webapp.batches.engine.lane_queue import KIND
 from webapp.batches.models import Batch
 from webapp.batches.queries import get_pipeline
 from webapp.batches.yields import services as yields

@@ -26,7 +26,7 @@ from webapp.batches.engine.cast import (
     require_models,
 )
 from webapp.batches.engine.item_state import build_item, cancel_waiting_items, return_to_stage
-from webapp.batches.engine.lane_scheduling import has_open_items, lock_batch, start_missing_lanes, stop_batch
+from webapp.batches.engine.lane_queue import has_open_items, lock_batch, start_missing_lanes, stop_batch
 from webapp.batches.engine.near_duplicates import keep_theme_apart
 from webapp.batches.models import (
     Batch,

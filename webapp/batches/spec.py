@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from synthesis.contracts import Frozen
+from synthesis.llm.calls import Sampling
 from synthesis.llm.cost import Price
-from synthesis.llm.sampling import Sampling
 from synthesis.pipeline import PIPELINES
 from synthesis.stages import Pipeline, StageSettings, Variant
 from webapp.batches.presets import OURS, PresetName

@@ -19,6 +19,7 @@ from webapp.datasets import queries, services
 from webapp.datasets.evidence.near_duplicates import load_listed_pairs
 from webapp.datasets.models import Dataset, StoredFile
 from webapp.datasets.preview import build_preview, require_file_rows, require_rows
+from webapp.datasets.queries import get_sentence
 from webapp.datasets.schemas import (
     DatasetIn,
     DatasetLine,
@@ -28,7 +29,6 @@ from webapp.datasets.schemas import (
     NearDuplicatesOut,
     PublicId,
 )
-from webapp.datasets.sentences import get_sentence
 from webapp.datasets.storage import get_manifest, open_file
 from webapp.trajectories.export.archive import build_attachment, read_blocks
 

@@ -39,9 +39,9 @@ from webapp.datasets.forms import (
 )
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import MEANINGS, DatasetPreview, build_preview, describe_split, require_rows
+from webapp.datasets.queries import get_sentence
 from webapp.datasets.schemas import DatasetQuery
 from webapp.datasets.selection import DatasetSelection
-from webapp.datasets.sentences import get_sentence
 from webapp.datasets.storage import get_manifest, open_file
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.verifiers import VERIFIER_NAMES

@@ -288,7 +288,7 @@ def _lock_edit(pk: int) -> Edit:
 def _lock_own_draft(user: Any, pk: int) -> Edit:
     edit = _lock_edit(pk)
     if edit.author_id != user.pk:
-        raise Conflict(f"This draft is {edit.author}'s. Take a copy to change it.")
+        raise Conflict(f"This draft is {edit.author}'s. Make your own copy to change it.")
     if edit.state != EditState.DRAFT:
         raise Conflict(f"This edit is {edit.get_state_display()}; it is not changed any more.")
     if find_open_job(SAVE_JOB, get_job_subject(edit)) is not None:

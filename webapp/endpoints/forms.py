@@ -6,8 +6,8 @@ from django import forms
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
+from synthesis.llm.calls import Sampling
 from synthesis.llm.cost import Price
-from synthesis.llm.sampling import Sampling
 from webapp.endpoints import sampling_fields
 from webapp.endpoints.models import ASKED, Endpoint, StructuredOutput
 from webapp.endpoints.queries import get_sampling_defaults

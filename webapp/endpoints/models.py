@@ -77,7 +77,7 @@ class RoleModel(models.Model):
 
 
 class RoleSampling(models.Model):
-    """The default sampling of a role: a `synthesis.llm.sampling.Sampling`."""
+    """The default sampling of a role: a `synthesis.llm.calls.Sampling`."""
 
     role = models.CharField(max_length=16, choices=LLMRole.choices, primary_key=True)
     values = OrderedJSONField(default=dict)

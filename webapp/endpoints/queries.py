@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from synthesis.llm.calls import DEFAULTS, Sampling
 from synthesis.llm.cost import Price
-from synthesis.llm.sampling import DEFAULTS, Sampling
 from webapp.endpoints.models import Endpoint, LLMRole, RoleModel, RoleSampling
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 
-from synthesis.llm.sampling import Sampling
+from synthesis.llm.calls import Sampling
 
 USUAL = "as the server does"
 EFFORTS = [("", USUAL), *((name, name) for name in ("none", "minimal", "low", "medium", "high"))]

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from synthesis import llm
 from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean_text
+from synthesis.llm.calls import DEFAULTS, Sampling
 from synthesis.llm.cost import Price
 from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.refusals import LeftOut
-from synthesis.llm.sampling import DEFAULTS, Sampling
 from webapp.accounts.services import write_audit_entry
 from webapp.endpoints.addresses import check_address, require_plain_address
 from webapp.endpoints.key_encryption import decrypt_key, encrypt_key

@@ -14,6 +14,7 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.services import write_audit_entry
 from webapp.common.errors import Conflict, NotFound
+from webapp.common.leases import AssignmentState, finish_hold, reopen_hold
 from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.grouping.label_groups import clean_groups, list_renamed_labels, map_group_names
 from webapp.labelling.models import (
@@ -26,8 +27,6 @@ from webapp.labelling.models import (
     SessionKind,
 )
 from webapp.labelling.reservations import require_held, require_reservation
-from webapp.review.leases import finish_hold, reopen_hold
-from webapp.review.models import AssignmentState
 
 COMMENT_CHARS = 2_000
 DRAFT_BYTES = 64 << 10

@@ -15,8 +15,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
+from webapp.common import leases
 from webapp.common.error_responses import to_http_terms
 from webapp.common.errors import Conflict, NotFound
+from webapp.common.leases import AssignmentState
 from webapp.common.query_params import Params
 from webapp.labelling import answers, reservations
 from webapp.labelling.forms import parse_choice, parse_draft
@@ -29,8 +31,6 @@ from webapp.labelling.progress import count_other_answers
 from webapp.labelling.session_views import get_session_or_404
 from webapp.labelling.sessions import newest_guideline
 from webapp.labelling.tree_choice import build_tree_context
-from webapp.review import leases
-from webapp.review.models import AssignmentState
 
 RULES_SHOWN = 8
 EMPTY: dict[str, Any] = {"node": None, "second": None, "none": False, "slot": "node", "confidence": Confidence.FAIR}

@@ -7,7 +7,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from webapp.common.fields import OrderedJSONField
-from webapp.review.models import MOST_OVERLAP, Hold
+from webapp.common.leases import Hold
+from webapp.review.models import MOST_OVERLAP
 from webapp.taxonomy.models import TreeChange
 
 MOST_ROUNDS = 4

@@ -10,9 +10,9 @@ from typing import Any
 from django.db.models import Count, F, Sum
 from django.utils import timezone
 
+from webapp.common.leases import AssignmentState
 from webapp.common.templatetags.show import counted
 from webapp.labelling.models import Ask, Label, LabelRound, LabelSession, Reservation
-from webapp.review.models import AssignmentState
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
+from webapp.common import leases
 from webapp.common.errors import Conflict, NotFound
+from webapp.common.leases import ON_A_PLACE, AssignmentState
 from webapp.labelling.models import Ask, LabelRound, LabelSession, Reservation
 from webapp.labelling.rights import require_labeller
-from webapp.review import leases
-from webapp.review.models import ON_A_PLACE, AssignmentState
 
 KEPT = "What you filled in is kept as a draft."
 
@@ -52,7 +52,7 @@ def pull_next(user: Any, session: LabelSession) -> Reservation | None:
         return None
     _require_still_open(open_round)
     own_reservation = ask.reservations.filter(user=user, state=AssignmentState.HELD).select_related("ask__item").first()
-    return own_reservation or leases.take_place(_build_hold(user, ask), ask, ask.reservations)
+    return own_reservation or leases.take_place(_build_hold(user, ask), ask, ask.reservations.all())
 
 
 def _lock_free_ask(user: Any, found: LabelRound) -> Ask | None:
@@ -88,7 +88,7 @@ def _build_hold(user: Any, ask: Ask) -> Reservation:
 def lapse_reservations(found: LabelRound) -> int:
     """Give back the places of expired reservations; return how many there were."""
     ended = Reservation.objects.filter(round=found, state=AssignmentState.HELD, expires_at__lt=timezone.now())
-    return leases.release_expired(ended, Ask.objects, "ask") if ended.exists() else 0
+    return leases.release_expired(ended, Ask.objects.all(), "ask") if ended.exists() else 0
 
 
 def give_up_all(found: LabelRound) -> int:
@@ -125,7 +125,7 @@ def require_held(user: Any, pk: int) -> Reservation:
     if row.state == AssignmentState.LAPSED:
         newer = row.ask.reservations.filter(user=user, state__in=ON_A_PLACE).first()
         if newer is None and row.ask.free > 0:
-            renewed = leases.retake_place(row, _build_hold(user, row.ask), row.ask, row.ask.reservations)
+            renewed = leases.retake_place(row, _build_hold(user, row.ask), row.ask, row.ask.reservations.all())
             renewed.round = row.round
             return renewed
     if row.state == AssignmentState.DECIDED:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from webapp.accounts.access import require_scope
 from webapp.common.error_responses import to_http_terms
+from webapp.common.leases import AssignmentState
 from webapp.common.lists.list_context import build_filtered_list
 from webapp.common.lists.list_filters import parse_list_query
 from webapp.common.paging import paginate_by_keyset
@@ -36,7 +37,6 @@ from webapp.labelling.rights import may_adjudicate, may_label
 from webapp.labelling.schemas import LabelSessionQuery
 from webapp.labelling.session_lists import SESSIONS, session_filters
 from webapp.labelling.visibility import can_see_known_answers
-from webapp.review.models import AssignmentState
 from webapp.review.queues import can_edit
 
 ITEMS_SHOWN = 50

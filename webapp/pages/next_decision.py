@@ -15,10 +15,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webapp.common.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
+from webapp.common.leases import AssignmentState
 from webapp.labelling import reservations
 from webapp.labelling.models import Ask, LabelRound, LabelSession, Reservation
 from webapp.review.assignments import filter_own_votes, release_lapsed
-from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewKind, ReviewQueue
+from webapp.review.models import Assignment, QueueItem, ReviewItemState, ReviewKind, ReviewQueue
 
 COUNTED_TO = 1_000
 ROUNDS = 12

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from training.examples.records import SOURCE
 from webapp.accounts.access import has_scope
-from webapp.batches.engine.lane_scheduling import KIND as BATCH
+from webapp.batches.engine.lane_queue import KIND as BATCH
 from webapp.batches.models import Batch
 from webapp.batches.pages.batch_list import list_stopped_batches
 from webapp.common.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery

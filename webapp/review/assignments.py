@@ -15,19 +15,11 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from webapp.accounts.access import has_scope
+from webapp.common import leases
 from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.common.errors import Conflict, NotFound
-from webapp.review import leases
-from webapp.review.models import (
-    ON_A_PLACE,
-    Assignment,
-    AssignmentState,
-    QueueItem,
-    ReviewDecision,
-    ReviewItemState,
-    ReviewKind,
-    ReviewQueue,
-)
+from webapp.common.leases import ON_A_PLACE, AssignmentState
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
 
 GOLD_OVERLAP = 30_000
 CHANCE = random.SystemRandom()
@@ -155,7 +147,7 @@ def _build_hold(user: Any, item: QueueItem) -> Assignment:
 
 def _hold_item(user: Any, item: QueueItem) -> Assignment:
     """Put a person on a free place of an item whose row is locked."""
-    return leases.take_place(_build_hold(user, item), item, item.assignments)
+    return leases.take_place(_build_hold(user, item), item, item.assignments.all())
 
 
 def release_lapsed(queue: ReviewQueue) -> int:
@@ -164,7 +156,7 @@ def release_lapsed(queue: ReviewQueue) -> int:
     if not _ENDED.rows(queue=queue.pk, now=now):
         return 0
     ended = Assignment.objects.filter(queue=queue, state=AssignmentState.HELD, expires_at__lt=now)
-    return leases.release_expired(ended, QueueItem.objects, "item")
+    return leases.release_expired(ended, QueueItem.objects.all(), "item")
 
 
 _ENDED = KeptQuery[int](
@@ -212,7 +204,7 @@ def lock_held_assignment(user: Any, pk: int) -> Assignment:
         return row
     free = row.item.free > 0 and row.item.state == ReviewItemState.OPEN and row.item.assignee_id in (None, user.pk)
     if row.state == AssignmentState.LAPSED and free:
-        return leases.retake_place(row, _build_hold(user, row.item), row.item, row.item.assignments)
+        return leases.retake_place(row, _build_hold(user, row.item), row.item, row.item.assignments.all())
     if row.state == AssignmentState.DECIDED:
         raise Conflict("You decided on this already; undo that first.", code="decided")
     raise Conflict(f"{describe_lost_hold(row)} What you filled in is kept as a draft.", code="lease_lost")

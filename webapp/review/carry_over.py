@@ -6,16 +6,9 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
+from webapp.common.leases import AssignmentState
 from webapp.review.decisions import add_closed_count, settle_subject
-from webapp.review.models import (
-    Assignment,
-    AssignmentState,
-    QueueItem,
-    ReviewDecision,
-    ReviewItemState,
-    ReviewKind,
-    ReviewQueue,
-)
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
 from webapp.review.subjects import build_entity_tag, lock_subject
 from webapp.review.verdicts import SETTLED
 from webapp.scenarios.models import Task, TaskRevision

@@ -16,14 +16,16 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.errors import InputError
 from webapp.accounts.access import ADJUDICATORS, require_scope
 from webapp.accounts.models import User
+from webapp.common import leases
 from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.common.errors import Conflict, NotFound
+from webapp.common.leases import AssignmentState
 from webapp.common.query_params import Params
-from webapp.review import assignments, leases, queues, transfers
+from webapp.review import assignments, queues, transfers
 from webapp.review.desk import build_panel_context, build_queue_context, build_subject_context
 from webapp.review.forms import SendForm
 from webapp.review.judges.votes import list_judge_votes, needs_several_people
-from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
 from webapp.review.verdicts import get_verdict_label
 
 

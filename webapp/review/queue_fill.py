@@ -12,13 +12,13 @@ from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
+from webapp.common.leases import AssignmentState
 from webapp.common.query_params import Params
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.carry_over import reopen_outdated_items
 from webapp.review.flags.rules import describe_flags, filter_flagged, read_flags
 from webapp.review.models import (
     Assignment,
-    AssignmentState,
     QueueItem,
     QueueOrder,
     ReviewDecision,

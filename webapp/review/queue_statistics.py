@@ -13,7 +13,8 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from webapp.common.frequencies import rank_by_count
-from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewItemState, ReviewQueue
+from webapp.common.leases import AssignmentState
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewQueue
 
 MOST_DECISIONS = 20_000
 """Number of a queue's newest decisions that are read."""

@@ -11,9 +11,9 @@ from synthesis.errors import InputError
 from synthesis.formats.values import clean_text
 from webapp.accounts.row_log import set_actor
 from webapp.common.errors import ChangedMeanwhile, Conflict
+from webapp.common.leases import AssignmentState, free_place
 from webapp.review.assignments import can_work, filter_own_votes, lock_held_assignment
-from webapp.review.leases import free_place
-from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState
+from webapp.review.models import Assignment, QueueItem, ReviewItemState
 
 NOTE_CHARS = 500
 

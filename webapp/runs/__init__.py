@@ -2,9 +2,9 @@
 
 A form or a request becomes a `NewJob` (`spec.py`), which `launch/` resolves and checks; `services.create_job` does the
 same and then writes. `openai/` spells OpenAI's resources. `readiness.py` queues a job once its data is frozen and the
-job before it has succeeded. `matching.py` determines which workers could take a queued job and why it waits, out of the
-candidates in `candidates.py`: apps above register sources of them when they are ready, and a job keeps the public id of
-its worker, so that nothing here knows rows of workers.
+job before it has succeeded. `preflight/matching.py` determines which workers could take a queued job and why it waits,
+out of the candidates in `preflight/candidates.py`: apps above register sources of them when they are ready, and a job
+keeps the public id of its worker, so that nothing here knows rows of workers.
 
 `control.py` is all that a person may do with a job: at once if no worker holds it, else as a `wish` that the worker's
 next heartbeat brings; it writes named columns, since workers increment others without its lock. `transitions.py`

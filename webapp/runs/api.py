@@ -19,7 +19,7 @@ from webapp.common.rest.idempotency import idempotent
 from webapp.common.rest.openai_lists import PublicId, build_unknown_row_problem, fetch_page_or_problem, to_unix_seconds
 from webapp.common.rest.problems import FieldError, Problem
 from webapp.common.rest.types import ShortText, describe_file_answer
-from webapp.datasets.sentences import get_sentence
+from webapp.datasets.queries import get_sentence
 from webapp.runs import checkpoint_files, control, queries, services
 from webapp.runs.curves.series import MOST_KEYS
 from webapp.runs.models import Checkpoint, TrainingJob

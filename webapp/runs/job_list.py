@@ -13,7 +13,7 @@ from webapp.common.database.kept_sql import Given, KeptQuery
 from webapp.common.lists import list_filters
 from webapp.common.lists.columns import Column, RowList
 from webapp.common.lists.list_filters import ListFilter
-from webapp.datasets.sentences import format_row_counts, format_split
+from webapp.datasets.queries import format_row_counts, format_split
 from webapp.runs.alerts.page import AlertLine, group_alerts_by_job
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob, TrainingState
 from webapp.runs.queries import filter_jobs

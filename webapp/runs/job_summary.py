@@ -9,7 +9,7 @@ from typing import Any
 from synthesis.errors import InputError
 from training.config import Reinforcement, read_config
 from training.presets import list_differences, load_preset
-from webapp.datasets.sentences import format_split
+from webapp.datasets.queries import format_split
 from webapp.runs.curves.charts import Chart
 from webapp.runs.curves.marks import list_marks
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob

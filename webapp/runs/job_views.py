@@ -22,7 +22,7 @@ from webapp.common.htmx import render_fragment, wants_fragment
 from webapp.common.paging import paginate_by_keyset
 from webapp.common.query_params import Params
 from webapp.common.rest.api_examples import build_api_call
-from webapp.datasets.sentences import get_sentence
+from webapp.datasets.queries import get_sentence
 from webapp.runs import checkpoint_files, control, job_summary, queries, transitions
 from webapp.runs.alerts import page as alerts_page
 from webapp.runs.curves import charts as curves

@@ -9,14 +9,14 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
-from django.http import Http404, HttpRequest
+from django.http import Http404
 
 from synthesis.contracts import Allowance, Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import format_place
 from webapp.common.database.kept_sql import Given, KeptQuery
-from webapp.common.paging import Page, paginate_by_keyset, select_window
+from webapp.common.paging import select_window
 from webapp.common.query_params import LARGEST_ID, parse_whole_number
 from webapp.environments.models import Environment
 from webapp.environments.text_difference import DiffBudget
@@ -182,10 +182,6 @@ def _filter_by_finding(rows: QuerySet[Task], kind: str) -> QuerySet[Task]:
 def ordered_tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
     """Return the tasks that fit a `TaskFilters`' values, in the order that these name."""
     return select_window(filter_tasks(wanted), wanted.get("sort") or "-id", None, backward=False)
-
-
-def build_tasks_page(request: HttpRequest, wanted: dict[str, Any]) -> Page:
-    return paginate_by_keyset(request, filter_tasks(wanted), wanted.get("sort") or "-id")
 
 
 def count_marks(revision: TaskRevision) -> dict[str, int]:

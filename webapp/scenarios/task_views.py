@@ -12,6 +12,7 @@ from webapp.accounts.services import write_audit_entry
 from webapp.common.forms.filter_bar import Chip, build_url_without
 from webapp.common.htmx import render_fragment, wants_fragment
 from webapp.common.lists.list_context import build_shown_list
+from webapp.common.paging import paginate_by_keyset
 from webapp.common.query_params import LARGEST_ID, Params, parse_whole_number
 from webapp.common.rest.api_examples import build_list_call
 from webapp.environments.findings import group_findings
@@ -52,7 +53,7 @@ def list_tasks(request: HttpRequest) -> HttpResponse:
     """List all tasks, filtered and sorted by the URL."""
     filters = read_filters(request.GET)
     values = filters.values
-    page = queries.build_tasks_page(request, values)
+    page = paginate_by_keyset(request, queries.filter_tasks(values), values.get("sort") or "-id")
     attach_passes(page.rows)
     named_environment = None
     environment = parse_whole_number(str(values.get("environment", "")), 1, LARGEST_ID)

@@ -1,6 +1,6 @@
 """The engine of a batch: lanes that bring items from stage to stage, LLM calls, spend, products.
 
-Lanes. `lane_scheduling.py` makes background jobs of kind `run_batch`. A lane (`lane.py`) is one event loop: it takes
+Lanes. `lane_queue.py` makes background jobs of kind `run_batch`. A lane (`lane.py`) is one event loop: it takes
 the deepest waiting items with SKIP LOCKED under its claim and brings each (`item.py`) from stage to stage of
 `synthesis/pipeline.py`. Each stage's draft is stored (`results.py`; a StageRun with a body by content, `stage_runs.py`)
 before the next begins, and counted in the same transaction. After the last, `products.py` makes rows through the

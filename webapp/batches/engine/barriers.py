@@ -9,7 +9,7 @@ from django.db import transaction
 
 from synthesis.stages import BarrierGroups, ItemSpec, Pipeline, Stage, StageSettings
 from webapp.batches.engine.item_state import OPEN, reject_at_barrier, return_to_stage
-from webapp.batches.engine.lane_scheduling import lock_batch, open_lanes
+from webapp.batches.engine.lane_queue import lock_batch, open_lanes
 from webapp.batches.engine.near_duplicates import find_kept_apart, fold_duplicates
 from webapp.batches.engine.stage_runs import SAVE, EndedStage, add_run, count_barrier_usage
 from webapp.batches.models import BatchItem, BatchState, Body, ItemState, StageRun, StageState

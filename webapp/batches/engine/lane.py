@@ -25,7 +25,7 @@ from webapp.batches.engine.cast import Cast, build_cast, has_other_models, open_
 from webapp.batches.engine.item import run_item
 from webapp.batches.engine.item_state import OPEN, StageEnding
 from webapp.batches.engine.lane_context import BatchStopped, EndpointAway, LaneContext, run_and_release
-from webapp.batches.engine.lane_scheduling import close_finished_lane, close_lost_lane, finish_batch, stop_batch
+from webapp.batches.engine.lane_queue import close_finished_lane, close_lost_lane, finish_batch, stop_batch
 from webapp.batches.engine.results import end_items
 from webapp.batches.engine.shifts import begin_shift, extend_shift
 from webapp.batches.engine.write_batcher import AWAY, WriteBatcher

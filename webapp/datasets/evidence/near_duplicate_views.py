@@ -16,8 +16,8 @@ from webapp.common.rest.api_examples import build_api_call
 from webapp.datasets import queries
 from webapp.datasets.evidence.near_duplicates import LISTED, NearDuplicate, NearRow, load_listed_pairs
 from webapp.datasets.models import Dataset, DatasetState
+from webapp.datasets.queries import get_sentence
 from webapp.datasets.row_page import parse_row_id
-from webapp.datasets.sentences import get_sentence
 from webapp.datasets.storage import get_manifest
 from webapp.scenarios.models import TaskRevision
 

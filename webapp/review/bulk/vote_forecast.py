@@ -11,9 +11,10 @@ from typing import Any
 from django.db.models import Max
 
 from webapp.accounts.access import ADJUDICATORS
+from webapp.common.leases import ON_A_PLACE
 from webapp.review.assignments import can_work
 from webapp.review.decisions import combine_votes
-from webapp.review.models import ON_A_PLACE, Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind
 from webapp.review.verdicts import APPROVE, get_verdict_label, list_reason_labels
 
 COMMENT_SHOWN = 200

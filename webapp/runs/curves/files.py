@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webapp.common.errors import FieldFault, RefusedFields
-from webapp.datasets.sentences import get_sentence
+from webapp.datasets.queries import get_sentence
 from webapp.runs.curves.chart_images import MOST_CHARTS, draw_png
 from webapp.runs.curves.chart_points import build_drawing
 from webapp.runs.curves.charts import Chart, CurveChoice, build_groups

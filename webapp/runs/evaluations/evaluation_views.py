@@ -18,7 +18,7 @@ from webapp.common.htmx import render_fragment, wants_fragment
 from webapp.common.paging import paginate_by_keyset
 from webapp.common.query_params import Params
 from webapp.common.rest.api_examples import build_api_call
-from webapp.datasets.sentences import get_sentence
+from webapp.datasets.queries import get_sentence
 from webapp.runs.evaluations import evaluation_list
 from webapp.runs.evaluations.comparison import MOST, Comparison, compare_results
 from webapp.runs.evaluations.figures import build_sweep, draw_estimate

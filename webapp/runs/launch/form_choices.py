@@ -9,7 +9,7 @@ from django.db.models import Q
 from training import presets
 from training.job import ANY_MODEL
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
-from webapp.datasets.sentences import get_sentence
+from webapp.datasets.queries import get_sentence
 from webapp.endpoints.queries import list_model_choices
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.preflight.candidates import list_candidates

@@ -11,7 +11,7 @@ from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised,
 from training.metrics import NAMES, Name
 from webapp.common.errors import FieldFault, RefusedFields
 from webapp.common.rest.openai_lists import to_unix_seconds
-from webapp.datasets.sentences import get_sentence
+from webapp.datasets.queries import get_sentence
 from webapp.runs.curves.result_files import list_result_file_ids
 from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.openai.request_schemas import (

@@ -9,8 +9,8 @@ from synthesis.contracts import Frozen
 from training import presets
 from training.config import EvaluationJob, Reinforcement, Supervised
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
+from webapp.datasets.queries import get_sentence
 from webapp.datasets.row_facts import Facts, load_facts, load_file_facts
-from webapp.datasets.sentences import get_sentence
 from webapp.runs.models import TrainingState
 from webapp.runs.preflight import matching
 from webapp.runs.preflight.candidates import Candidate, list_candidates

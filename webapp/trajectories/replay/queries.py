@@ -10,7 +10,6 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.http import Http404
-from django.shortcuts import get_object_or_404
 
 from synthesis.contracts import OutsideChange
 from synthesis.verifiers.check_reads import reads_answer
@@ -75,7 +74,10 @@ _TRAJECTORY = KeptQuery[Trajectory](
 def get_light_trajectory(pk: int) -> Trajectory:
     """Return a trajectory for fragments, with the columns that moving by a step needs."""
     rows = Trajectory.objects.select_related("revision").defer("record", "revision__record", "revision__instruction")
-    return get_object_or_404(rows, pk=pk)
+    row = rows.filter(pk=pk).first()
+    if row is None:
+        raise Http404("There is no such trajectory.")
+    return row
 
 
 def list_labels(trajectory: Trajectory) -> list[Label]:

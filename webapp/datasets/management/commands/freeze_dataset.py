@@ -11,8 +11,8 @@ from synthesis.errors import InputError
 from training.dataset import ApartBy, Split
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.preview import UNITS
+from webapp.datasets.queries import get_sentence
 from webapp.datasets.selection import ApprovalName, parse_selection
-from webapp.datasets.sentences import get_sentence
 from webapp.datasets.services import create_dataset
 from webapp.jobs import jobs
 from webapp.jobs.models import Job

@@ -9,13 +9,54 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from webapp.review.models import ON_A_PLACE, AssignmentState, Hold
-
 LAPSED_AT_ONCE = 100
+
+
+class AssignmentState(models.TextChoices):
+    HELD = "held", "held"
+    DECIDED = "decided", "decided"
+    SKIPPED = "skipped", "skipped"
+    SENT = "sent", "sent to somebody"
+    LAPSED = "lapsed", "lease ended"
+    TAKEN = "taken", "taken over"
+    RELEASED = "released", "given back"
+
+
+ON_A_PLACE = (AssignmentState.HELD, AssignmentState.DECIDED)
+
+
+class Hold(models.Model):
+    """A person's hold of an item on one of its places, until `expires_at` or their answer.
+
+    `seconds` is the time that the person spent on it, `shown_at` when they first saw it (it may be held in advance).
+    """
+
+    place = models.PositiveSmallIntegerField()
+    state = models.CharField(max_length=10, choices=AssignmentState.choices, default=AssignmentState.HELD)
+    expires_at = models.DateTimeField()
+    shown_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    seconds = models.FloatField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def lease_minutes(self) -> int:
+        """Minutes for which a hold lasts unless it is renewed."""
+        raise NotImplementedError
+
+    @property
+    def lease_left(self) -> int:
+        """Seconds until the hold ends."""
+        return max(0, int((self.expires_at - timezone.now()).total_seconds()))
+
+
 H = TypeVar("H", bound=Hold)
 
 
