@@ -105,6 +105,10 @@ def _find_tools(sections: list[_Section], title: str) -> tuple[list[str], list[t
             open_tool, other_heading, below = section, None, []
         elif open_tool is None:
             about += [section.title] * bool(section.title and section.title != title) + section.words
+            if other_heading is None or not PARAMETER_HEADS.fullmatch(section.title):
+                other_heading = section
+            if other_heading.title:
+                _require_no_tool(other_heading, section)
         elif section.level <= (open_tool if other_heading is None else other_heading).level:
             other_heading = section
             _require_no_tool(section, section)

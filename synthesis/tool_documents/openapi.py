@@ -90,9 +90,10 @@ def _list_operations(document: dict[str, Any]) -> Iterator[Operation]:
         fields = require_record(follow_references(document, item, place), place)
         shared = _read_list(fields, "parameters", place)
         for method in fields:
-            if method in METHODS:
+            if method.lower() in METHODS:
                 operation_place = f"{place}.{method}"
-                yield Operation(path, method, require_record(fields[method], operation_place), shared, operation_place)
+                operation = require_record(fields[method], operation_place)
+                yield Operation(path, method.lower(), operation, shared, operation_place)
 
 
 def _read_list(fields: dict[str, Any], name: str, place: str) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from synthesis.errors import FormatError
 from synthesis.json_reader import get_json_type
@@ -29,6 +30,8 @@ def look_up_reference(document: dict[str, Any], reference: Any, place: str) -> A
     value: Any = document
     for part in reference[2:].split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and key not in value:  # a fragment is percent-encoded (RFC 6901, section 6)
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
         if isinstance(value, list) and key.isdecimal() and int(key) < len(value):
             value = value[int(key)]
         elif isinstance(value, dict) and key in value:

@@ -53,6 +53,11 @@ def find_tools(document: Any) -> tuple[list[Any], str]:
     name = next((name for name in LISTS if name in fields), "")
     if not name:
         raise FormatError("", f"no OpenAPI document, and no list of tools: an object has it as {', '.join(LISTS[:2])}")
+    if other := next((other for other in LISTS if other != name and fields.get(other)), ""):
+        raise FormatError(f"{above}{other}", f"a second list of tools, next to {name!r}; put all tools into one list")
+    if fields.get("nextCursor"):
+        reason = "this is one page of a longer list; read the other pages too, and put all tools into one list"
+        raise FormatError(f"{above}nextCursor", reason)
     value = fields[name]
     if not isinstance(value, list):
         raise FormatError(f"{above}{name}", f"expected a list, found a {get_json_type(value)}")

@@ -9,17 +9,16 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from synthesis.contracts.blueprints import Blueprint, BlueprintNode
 from synthesis.syntax import UNREADABLE, parse_module
+from synthesis.tool_graph.derivations import iter_read_keys
 
 MOST_TRIED = 2_000
 """So many orders are compared; beyond that the first one counts, and two isomorphic blueprints may differ."""
 Edge = tuple[int, int, str]
-_IDS = re.compile(r"\b[tr][1-9][0-9]{0,2}\b")
 
 
 def hash_blueprint(blueprint: Blueprint) -> str:
@@ -28,7 +27,15 @@ def hash_blueprint(blueprint: Blueprint) -> str:
     """
     places = {node.id: place for place, node in enumerate(blueprint.nodes)}
     labels = [_label_node(node) for node in blueprint.nodes]
-    edges = [(places[edge.source], places[edge.target], f"{edge.kind}:{edge.parameter}") for edge in blueprint.edges]
+    reads = {node.id: _list_reads(node.derivation) for node in blueprint.nodes if node.kind == "reason"}
+    edges = [
+        (
+            places[edge.source],
+            places[edge.target],
+            f"{edge.kind}:{edge.parameter}:{_format_places(edge.source, reads.get(edge.target, []))}",
+        )
+        for edge in blueprint.edges
+    ]
     return hashlib.sha256(json.dumps(find_canonical_form(labels, edges)).encode("ascii")).hexdigest()
 
 
@@ -112,9 +119,24 @@ def _label_node(node: BlueprintNode) -> str:
 
 
 def _normalize_code(source: str) -> str:
-    """Return code without layout, comments and names of nodes."""
+    """Return code without layout, comments and names of nodes; the edges say which node is read at which place."""
     try:
-        plain = ast.unparse(parse_module(source))
+        tree = parse_module(source)
     except UNREADABLE:
-        plain = source
-    return _IDS.sub("node", plain)
+        return source
+    for key in iter_read_keys(tree):
+        key.value = "node"
+    return ast.unparse(tree)
+
+
+def _list_reads(source: str) -> list[str]:
+    """Return the nodes that a derivation reads, place by place."""
+    try:
+        return [str(key.value) for key in iter_read_keys(parse_module(source))]
+    except UNREADABLE:
+        return []
+
+
+def _format_places(source: str, reads: Sequence[str]) -> str:
+    """Return the places of a derivation at which it reads the node `source`."""
+    return ",".join(str(place) for place, name in enumerate(reads) if name == source)

@@ -66,7 +66,11 @@ def require_derivation(source: str, known: Collection[str]) -> tuple[str, ...]:
 
 def find_read_nodes(tree: ast.AST) -> tuple[str, ...]:
     """Return the ids in `results[...]` and `results.get(...)`, in the order in which the tree is walked."""
-    node_ids: list[str] = []
+    return tuple(dict.fromkeys(key.value for key in iter_read_keys(tree)))
+
+
+def iter_read_keys(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the constants with which a derivation reads `results`, in the order in which the tree is walked."""
     for node in ast.walk(tree):
         key: ast.AST | None = None
         if isinstance(node, ast.Subscript) and _is_results(node.value):
@@ -74,8 +78,7 @@ def find_read_nodes(tree: ast.AST) -> tuple[str, ...]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_results(node.func.value):
             key = node.args[0] if node.args else None
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            node_ids.append(key.value)
-    return tuple(dict.fromkeys(node_ids))
+            yield key
 
 
 def find_returned_literals(source: str) -> ReturnedLiterals:

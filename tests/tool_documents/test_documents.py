@@ -118,6 +118,15 @@ definitions:
     assert rename.parameters == {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
+def test_references_may_be_percent_encoded_and_methods_in_capitals() -> None:
+    parameter = {"name": "pet", "in": "path", "schema": {"$ref": "#/components/schemas/List%5BPet%5D"}}
+    schemas = {"List[Pet]": {"type": "array", "items": {"type": "string"}}}
+    document = {"openapi": "3.0.0", "paths": {"/a/{pet}": {"GET": {"operationId": "look", "parameters": [parameter]}}}}
+    (tool,) = read({**document, "components": {"schemas": schemas}}).tools
+    assert tool.name == "look"
+    assert json.dumps(tool.parameters).count('"type": "array"') == 1
+
+
 def test_long_chains_of_references_and_large_schemas_are_read() -> None:
     """A definition stands once in a document, however many operations lead to it, and is written out no deeper than
     there is room."""
@@ -293,6 +302,10 @@ BOMB = "tools: &a [x]\n" + "\n".join(f"k{n}: &b{n} [{', '.join([f'*b{n - 1}' if 
             "a.md", "line 3", "'Cancel it' says what a tool takes, but names none; write its heading as `cancel_it`",
         ),
         ("## `book`\n\n## Cancel\n\n- `day` (string)\n", "a.md", "line 3", "names none"),
+        ("# Tools\n\n## Rent a locker\n\n- `size` (string)\n\n## `open_it()`\n", "a.md", "line 3", "'Rent a locker'"),
+        ("# Tools\n\n## Rent\n\n### Parameters\n\n- `size`\n\n## `a()`\n", "a.md", "line 3", "'Rent' says"),
+        ('{"tools": [{"name": "a"}], "functions": [{"name": "b"}]}', "a.json", "functions", "a second list of tools"),
+        ('{"result": {"tools": [{"name": "a"}], "nextCursor": "2"}}', "a.json", "result.nextCursor", "one page"),
         ("", "a.md", "", "empty"),
     ],
 )  # fmt: skip

@@ -192,6 +192,15 @@ def test_interchangeable_parts_make_no_difference_and_cost_no_search() -> None:
     assert hash_blueprint(make_blueprint(chains, edges)) == hash_blueprint(make_blueprint(chains, crossed))
 
 
+def build_reading(body: str) -> str:
+    """Return the hash of a blueprint in which two different calls are read by a derivation with this body."""
+    nodes = [BlueprintNode(id="t1", kind="tool", tool="a"), BlueprintNode(id="t2", kind="tool", tool="b")]
+    source = f"def derive(results):\n    {body}\n"
+    nodes.append(BlueprintNode(id="r1", kind="reason", purpose="the difference", derivation=source))
+    edges = [BlueprintEdge(source=name, target="r1") for name in ("t1", "t2")]
+    return hash_blueprint(make_blueprint(nodes, edges))
+
+
 def test_derivations_count_by_what_they_do() -> None:
     blueprint = build_blueprint(GRAPH, ("list_rooms", "clean_room"))
 
@@ -199,5 +208,10 @@ def test_derivations_count_by_what_they_do() -> None:
         node = AddedNode(after="t1", purpose="what all rooms cost", derivation=source)
         return hash_blueprint(add_reasoning_nodes(blueprint, [node]))
 
+    swapped = [
+        build_reading(f'return results["{first}"]["rooms"] - results["{second}"]["rooms"], "t1"')
+        for first, second in (("t1", "t2"), ("t2", "t1"))
+    ]
+    assert swapped[0] != swapped[1] != build_reading('return results["t2"]["rooms"] - results["t1"]["rooms"], "t2"')
     spaced = SUM.replace("    return", "    # all of them\n    return")
     assert digest(SUM) == digest(spaced) != digest(SUM.replace("price", "beds"))
