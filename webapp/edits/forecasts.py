@@ -225,6 +225,20 @@ def is_forecast_valid(forecast: Forecast | None, edit: Edit) -> bool:
     return all(_is_line_valid(line, now[pk]) for pk, line in lines.items())
 
 
+def describe_change(forecast: Forecast, edit: Edit) -> str:
+    """Return what changed since a forecast that is no longer valid was computed."""
+    now = {task.pk: task for task in touched_tasks(edit)}
+    lines = {line.task_id: line for line in forecast.lines.defer("audit")}
+    if added := [task for pk, task in now.items() if pk not in lines]:
+        more = f" and {len(added) - 1:,} more" if len(added) > 1 else ""
+        return f"The task “{added[0].title}”{more} came to this program"
+    changed = [now[pk] for pk, line in lines.items() if pk in now and not _is_line_valid(line, now[pk])]
+    if changed:
+        more = f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
+        return f"The task “{changed[0].title}”{more} got another revision, audit, decision or attempt"
+    return "Another version of the program became current"
+
+
 def _is_line_valid(line: ForecastTask, task: Task) -> bool:
     if task.current is None or task.current_id != line.revision_id:
         return False

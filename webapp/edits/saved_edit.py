@@ -20,7 +20,7 @@ from webapp.accounts.services import write_audit_entry as write_audit_log
 from webapp.common.errors import ChangedMeanwhile
 from webapp.edits.draft_problems import KEPT_REFERENCE, only_drops_reference
 from webapp.edits.effects.task_effects import prepare_task
-from webapp.edits.forecasts import Progress, compute_forecast, is_forecast_valid
+from webapp.edits.forecasts import Progress, compute_forecast, describe_change, is_forecast_valid
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast, ForecastTask
 from webapp.edits.proposals import (
     ProposedProgram,
@@ -130,7 +130,7 @@ def _write_edit(
     edit = find_edit(edit.pk)
     # Checked again under the lock: everything was computed before it.
     if edit.digest != forecast.digest or is_stale(edit) or not is_forecast_valid(forecast, edit):
-        raise ChangedMeanwhile(_name_clash(edit))
+        raise ChangedMeanwhile(_name_clash(edit, forecast))
     result = SavedEdit(tasks=len(ready))
     version = edit.version
     if program is not None:
@@ -150,13 +150,13 @@ def _write_edit(
     return result
 
 
-def _name_clash(edit: Edit) -> str:
-    """Return who saved what while the edit was being saved."""
+def _name_clash(edit: Edit, forecast: Forecast) -> str:
+    """Return who saved what, or what else changed, while the edit was being saved."""
     rows = Edit.objects.filter(state=EditState.SAVED, environment=edit.environment_id).exclude(pk=edit.pk)
     rows = rows.filter(saved_at__gte=edit.updated_at).select_related("author", "task").order_by("-saved_at")
     last = rows.first()
     if last is None:
-        return "Something changed while the edit was saved; nothing was. Save it once more."
+        return f"{describe_change(forecast, edit)} while the edit was being saved; nothing was saved. Save it again."
     what = f"task {last.task_id}" if last.task_id else last.tool or "the program"
     return f"{last.author} saved edit {last.pk} of {what} meanwhile; nothing was saved. Look at both, and save again."
 

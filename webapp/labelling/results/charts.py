@@ -127,7 +127,7 @@ def build_scale(rounds: Sequence[RoundAgreementOut], key: str, marks: Marks = AL
 
 
 def describe_verdict(figure: AgreementFigureOut | None, marks: Marks = ALPHA) -> tuple[str, str]:
-    """Return tone and words for the conclusion that a measure allows, by the lower end of its interval."""
+    """Return tone and words for the conclusion that a measure allows, by its value and both ends of its interval."""
     if figure is None or figure.value is None:
         return "", ""
     least = figure.low if figure.low is not None else figure.value
@@ -137,8 +137,11 @@ def describe_verdict(figure: AgreementFigureOut | None, marks: Marks = ALPHA) ->
         return "good", f"Good: {whole} lies above {good}."
     if least >= marks.tentative:
         return "warn", f"Fair: {whole} lies above {tentative}, and not above {good}."
-    if (figure.high if figure.high is not None else figure.value) >= marks.tentative:
+    if figure.value >= marks.tentative:
         return "warn", f"Tentative: the interval reaches below {tentative}."
+    if figure.high is not None and figure.high >= marks.tentative:
+        reach = f"the value lies below {tentative}, and its interval reaches {figure.high:.2f}"
+        return "bad", f"Too low: {reach}. Labels like these carry no conclusion."
     return "bad", f"Too low: {whole} lies below {tentative}. Labels like these carry no conclusion."
 
 
@@ -209,7 +212,7 @@ def _build_pair_cell(pair: AnnotatorPairOut | None, name: str, other: str) -> Ce
     if figure.value is None:
         return Cell("undefined", 0, f"{name} and {other}: {figure.reason}", "undefined")
     tone = min(STEPS, max(0, int(figure.value * 5)))
-    return Cell(f"{figure.value:.2f}", tone, f"{name} and {other}: {figure.items:,} in common")
+    return Cell(f"{round(figure.value, 2) + 0.0:.2f}", tone, f"{name} and {other}: {figure.items:,} in common")
 
 
 def describe_confusion(found: ConfusionOut) -> str:

@@ -86,7 +86,7 @@ def _list_disputed_pairs(together: Ratings, labels: MergeRound) -> ConfusionOut:
         pairs=len(votes),
         agreeing=agreeing,
         partings=[
-            PartingOut(one=[labels.labels[one]], other=[labels.labels[other]], pairs=joined, of=of)
+            PartingOut(one=labels.labels[one], other=labels.labels[other], pairs=joined, of=of)
             for _, one, other, joined, of in split[:LISTED]
         ],
         more=max(0, len(split) - LISTED),

@@ -14,7 +14,7 @@ from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.models import Label, LabelItem, LabelRound, LabelSession, Settlement
 from webapp.labelling.visibility import closed_labels
 
-METHOD = 2
+METHOD = 3
 """Raised if the same labels would be measured differently than before."""
 
 
@@ -50,8 +50,8 @@ class MergeRound:
 
     number: int
     groups: Mapping[str, Mapping[int, Hashable]]
-    labels: Mapping[int, str]
-    """Names of what was grouped."""
+    labels: Mapping[int, list[str]]
+    """Names of what was grouped, each below the label above it: labels of one name differ by that."""
     models: frozenset[str] = frozenset()
     settled: Mapping[int, Hashable] = field(default_factory=dict)
     """In which group each label ended, once it is settled."""
@@ -106,6 +106,11 @@ def read_place_rounds(session: LabelSession) -> list[PlaceRound]:
     return rounds
 
 
+def _name_path(row: Mapping[str, Any]) -> list[str]:
+    """Return the name of a label that was grouped, with those above it first."""
+    return [row["parent_name"], row["name"]] if row.get("parent") is not None else [row["name"]]
+
+
 def read_merge_rounds(session: LabelSession) -> list[MergeRound]:
     """Return every closed round of groupings; a person who was not asked again keeps their grouping."""
     item = LabelItem.objects.filter(session=session).first()
@@ -121,7 +126,7 @@ def read_merge_rounds(session: LabelSession) -> list[MergeRound]:
             MergeRound(
                 number=number,
                 groups=dict(groups),
-                labels={row["id"]: row["name"] for row in listed_labels},
+                labels={row["id"]: _name_path(row) for row in listed_labels},
                 models=_list_models(session),
                 settled=map_group_numbers(settlement.groups) if settlement is not None else {},
             )

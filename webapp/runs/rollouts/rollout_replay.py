@@ -31,7 +31,7 @@ from webapp.accounts.services import write_audit_entry
 from webapp.runs.models import RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.recorded_judge import RecordedJudge
-from webapp.runs.rollouts.user_verdicts import MASKED, doubt_verdict
+from webapp.runs.rollouts.user_verdicts import doubt_verdict, is_masked_by_rule
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
@@ -229,7 +229,7 @@ def _describe_mismatches(
     learnt = compute_learnt_reward(rollout, done.reward)
     if learnt is not None and told.reward is not None and not is_same_reward(told.reward, learnt):
         words.append(f"The step learnt from a reward of {told.reward:.4f}; the job's rule makes it {learnt:.4f}.")
-    left_out = told.reward is None and told.attempt.reward is not None and told.masked != MASKED
+    left_out = told.reward is None and told.attempt.reward is not None and not is_masked_by_rule(told, rollout.file.job)
     if learnt is not None and left_out:
         words.append(f"The step left it out, though nothing of it was lost; it earns {learnt:.4f}.")
     if words and first is not None:

@@ -40,6 +40,16 @@ def doubt_verdict(told: RolloutFileLine, job: TrainingJob, intent: str, given: R
     return ""
 
 
+def is_masked_by_rule(told: RolloutFileLine, job: TrainingJob) -> bool:
+    """Return whether the job's settings leave an attempt out of its step for the reason that the worker reported.
+
+    A fault of the user is doubted apart (`doubt_verdict`).
+    """
+    if told.masked == "truncated" == told.attempt.outcome:
+        return bool((job.config.get("masking") or {}).get("truncated"))
+    return told.masked == MASKED
+
+
 def _is_masked_by_settings(attempt: Attempt, job: TrainingJob, given: Reward | None) -> bool:
     """Return whether the job's settings take an attempt with this verdict out."""
     masking = job.config.get("masking") or {}

@@ -26,7 +26,7 @@ from webapp.runs import transitions
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.rollout_replay import FASTER, compute_learnt_reward, execute_rollout, get_revision
-from webapp.runs.rollouts.user_verdicts import MASKED
+from webapp.runs.rollouts.user_verdicts import is_masked_by_rule
 from webapp.runs.topics import publish_job
 
 KIND = "verify_rollouts"
@@ -169,7 +169,7 @@ def _execute_rollouts(
                 learnt_here = 0.0
             if told.reward is not None and learnt_here is not None:
                 done.told.append(told.reward)
-            if learnt_here is not None and (told.reward is not None or told.masked != MASKED):
+            if learnt_here is not None and (told.reward is not None or not is_masked_by_rule(told, file.job)):
                 done.found.append(learnt_here)
             if executed.note == FASTER and not executed.mismatch:
                 done.faster.append(row.pk)
