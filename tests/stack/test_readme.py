@@ -1,4 +1,5 @@
-"""The README's commands, exactly as they stand there: run in a scratch folder, or proved where `ELSEWHERE` says."""
+"""Commands of the README and of the guides, exactly as they stand there: run in a scratch folder, or proved where
+`ELSEWHERE` says. Shell blocks of guides run on an installation as `make run` starts it."""
 
 from __future__ import annotations
 
@@ -9,15 +10,23 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures.installation import Installation
 from tests.fixtures.processes import test_database_url
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+GUIDES = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs/guides").glob("*.md"))}
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""A block of a guide that is run. Those of one guide share a shell: later ones see variables of earlier ones."""
+STOPPED = "\n## Backup\n"
+"""What follows in a guide is for a site that was stopped."""
+MOST_GUIDE_LINES, MOST_PICTURE_BYTES = 120, 150_000
 COMMAND = re.compile(r"(?:\.venv/bin/)?(?:python|pip|make|docker)\s.*")
 ELSEWHERE = {
     "make run": "tests/stack/test_start.py",
@@ -89,6 +98,16 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return folder, environment | {"ENVARIUM_HOME": str(folder / "home"), "ENVARIUM_LOG_LEVEL": "WARNING"}
 
 
+@pytest.fixture(scope="module")
+def started(checkout: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """What `make run` starts, without a training worker: the researchers' guide starts one."""
+    running = Installation(tmp_path_factory.mktemp("guides"), ENVARIUM_TRAINING="off", ENVARIUM_LOG_LEVEL="WARNING")
+    running.start()
+    running.end_first_audit()
+    yield running
+    running.stop()
+
+
 @pytest.fixture
 def with_content(checkout: tuple[Path, dict[str, str]], transactional_db: None) -> tuple[Path, dict[str, str]]:
     """The same with a database that holds the demo's content, and with files to import."""
@@ -134,6 +153,13 @@ def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def run_blocks(folder: Path, environment: dict[str, str], guide: str) -> str:
+    """Run the shell blocks of a guide, one after the other in one shell, and return what they print."""
+    blocks = SHELL.findall(guide)
+    assert blocks
+    return run(folder, environment, ["bash", "-euo", "pipefail", "-c", "\n".join(blocks)])
+
+
 def test_there_are_commands_and_few_are_proved_elsewhere() -> None:
     assert len(HERE) >= 8
     assert {name for name in ELSEWHERE if not any(elsewhere(one) == ELSEWHERE[name] for one in EVERY)} == set()
@@ -174,3 +200,35 @@ def test_what_is_not_run_here_takes_the_options_that_it_is_shown_with(checkout: 
         assert code == 0, f"{command} --help: {errors}"
         unknown = [word for word in given[2:] if word.startswith("--") and word not in output]
         assert not unknown, f"{command}: {unknown}"
+
+
+def test_guides_are_short_and_their_commands_are_run_or_proved() -> None:
+    assert set(GUIDES) == {"annotators", "operators", "researchers"}
+    for name, text in GUIDES.items():
+        assert len(text.splitlines()) <= MOST_GUIDE_LINES, name
+        pictures = [ROOT / "docs/guides" / picture for picture in re.findall(r"!\[[^]]+\]\(([\w-]+\.png)\)", text)]
+        assert 2 <= len(pictures) <= 4, name
+        assert [path.name for path in pictures if path.stat().st_size > MOST_PICTURE_BYTES] == []
+        beside = commands(SHELL.sub("", text))
+        assert [one for one in beside if one not in HERE and not elsewhere(one)] == [], name
+
+
+@pytest.mark.slow
+def test_the_shell_blocks_of_the_guides_run_one_after_the_other(
+    checkout: tuple[Path, dict[str, str]], started: Installation
+) -> None:
+    folder, environment = checkout[0], started.environment()
+    before, after = GUIDES["operators"].split(STOPPED)
+    run_blocks(folder, environment, GUIDES["annotators"])
+    run_blocks(folder, environment, before)
+    batches = started.execute("SELECT variant, state, cloned_from_id IS NULL FROM batches_batch ORDER BY id")
+    assert {variant for variant, _, _ in batches} == {"envscaler", "autoforge", "programmatic", "walk"}
+    assert {state for _, state, _ in batches} == {"done"}
+    assert [own for _, _, own in batches].count(False) == 1
+    run_blocks(folder, environment, GUIDES["researchers"])
+    jobs = started.execute("SELECT method, state FROM runs_trainingjob ORDER BY id")
+    assert jobs == [("supervised", "succeeded"), ("reinforcement", "succeeded"), ("evaluation", "succeeded")]
+    assert "reward" in (folder / "numbers.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
+    started.stop()
+    run_blocks(folder, environment, after)
+    assert len(lines(folder / "restored.jsonl")) > 20, "the copy has what the site had"

@@ -170,11 +170,14 @@ def test_attempts_that_cannot_be_tied_to_the_dataset_are_refused_with_their_plac
         (1, {"environment/made-up/reward": 1.0}, "the environment 'made-up', which no row"),
         (1, {"node/made-up/success": 1.0}, "the category 'made-up', which no row"),
         (1, {"check/0123456789abcdef.1/success": 1.0}, "the verifier '0123456789abcdef', which no row"),
-        (1, {"evaluation/success": 1.5}, "tells 'evaluation/success' = 1.5; a share is 0 to 1"),
-        (1, {"infra_error_share": -0.1}, "tells 'infra_error_share' = -0.1; a share is 0 to 1"),
-        (1, {"user_fault": 3.0}, "tells 'user_fault' = 3; a share is 0 to 1"),
-        (1, {"outcome/solved": -1.0}, "tells 'outcome/solved' = -1; a share is 0 to 1"),
+        (1, {"evaluation/success": 1.5}, "reports 'evaluation/success' = 1.5; a share is 0 to 1"),
+        (1, {"infra_error_share": -0.1}, "reports 'infra_error_share' = -0.1; a share is 0 to 1"),
+        (1, {"user_fault": 3.0}, "reports 'user_fault' = 3; a share is 0 to 1"),
+        (1, {"outcome/solved": -1.0}, "reports 'outcome/solved' = -1; a share is 0 to 1"),
         (1, {"evaluation/environment/made-up/success": 1.0}, "the environment 'made-up', which no row"),
+        (1, {"horizon": 400.0}, "reports a horizon of 400 turns at step 1"),
+        (1, {"turns": 99.0}, "'turns' = 99; an agent of the job has"),
+        (1, {"step_s": -5.0}, "'step_s' = -5; it cannot be negative"),
     ],
 )
 def test_numbers_of_what_is_not_there_are_refused(

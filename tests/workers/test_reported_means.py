@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.workers.test_checkpoint_uploads import upload
-from tests.workers.worker_support import API, attempt, claimed, learning, line, operator, queued, take, values
+from tests.workers.worker_support import API, HORIZON, attempt, claimed, learning, line, operator, queued, take, values
 from webapp.accounts.models import AuditEntry
 from webapp.common.claims import StaleClaim
 from webapp.runs import control
@@ -67,7 +67,7 @@ def test_what_the_rollouts_give_is_believed_to_the_last_digits_of_a_sum() -> Non
     arrive(job, STEP)
     sums = {"reward": 0.44 + 1e-9, "success": 0.2, "length": 9.0, "environment__e1__reward": 0.75}
     sums |= {"outcome__infra_error": 1 / 6, "outcome__user_error": 0.0, "environment__e2__program_errors": 0.0}
-    take(job, [values(1, 40, **sums, environment__e2__reward=0.13, horizon=30.0)])
+    take(job, [values(1, 40, **sums, environment__e2__reward=0.13, horizon=float(HORIZON))])
     job.refresh_from_db()
     assert (job.doubt, job.wish) == ("", "")
     assert claims.record_heartbeat(worker, {}, job.public_id, 1).wish == ""

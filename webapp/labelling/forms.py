@@ -83,7 +83,7 @@ class PlaceForm(SessionForm):
     )  # fmt: skip
     known = forms.TypedMultipleChoiceField(
         required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Known answers",
-        help_text="Look at what will be asked, then select here what is in its right place. All annotators are asked "
+        help_text="Preview the items, then select here what is in its right place. All annotators are asked "
         "about these and cannot see which they are; you see how often each person is right.",
     )  # fmt: skip
     field_order = (

@@ -29,6 +29,7 @@ from webapp.common.disk import has_room, is_disk_full
 from webapp.common.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob, TrainingState
+from webapp.runs.rollouts.reported_keys import get_step_limit
 from webapp.runs.topics import publish_job
 from webapp.workers import claims
 from webapp.workers.errors import IncompleteCheckpoint, TooManyUploads, WrongHash, WrongOffset
@@ -87,6 +88,9 @@ def begin_checkpoint(
             if checkpoint.state == CheckpointState.READY:
                 raise Conflict(f"The checkpoint of step {step} is here already, with other files.")
             drop_checkpoint(checkpoint)
+        most = get_step_limit(job)
+        if most and step > most:
+            raise Unusable(f"A checkpoint of step {step} is not taken; the job has {most} steps.")
         _require_room(job, number, sum(file.bytes for file in files))
         row = Checkpoint.objects.create(
             job=job, attempt=number, step=step, final=final, bytes=sum(file.bytes for file in files)

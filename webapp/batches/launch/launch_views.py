@@ -154,6 +154,7 @@ def _build_launch_form(request: HttpRequest) -> LaunchForm:
     assess = {"reassess": True, "scenarios": 0} if params.flag("assess") else {}
     typed = {"typed_category": params.text("typed_category"), "bundled": []} if "typed_category" in request.GET else {}
     variant = {"variant": name} if (name := params.choice("variant", PIPELINES)) else {}
+    before = before.model_copy(update=variant)
     initial = _read_given_filters(request) | variant | used | picked | unticked | assess | typed
     return LaunchForm(request.user, before=before, initial=initial)
 

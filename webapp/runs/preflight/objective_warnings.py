@@ -65,7 +65,10 @@ def check_loss(asked: ResolvedJob, config: Reinforcement) -> None:
 
 
 def _was_chosen(asked: ResolvedJob) -> bool:
-    """Return whether form or clip differ from those of a preset, which has its reasons."""
+    """Return whether the job names its form or clip itself, or differs in them from a preset, which has its reasons."""
+    named = asked.changes.get("loss")
+    if isinstance(named, dict) and any(path.removeprefix("loss.") in named for path in CLIPPING):
+        return True
     marks = asked.chosen.marks if asked.chosen is not None else {}
     return any(marks[path].kind == "changed" for path in CLIPPING if path in marks)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from synthesis.formats.values import clean_text
-from training.config import Supervised, read_config
+from training.config import JobConfig, Reinforcement, Supervised, read_config
 from training.dataset import SideName
 from training.metrics import Record, Values
+from training.schedule import get_horizon, get_longest_horizon
 from webapp.common.errors import Unusable
 from webapp.datasets.evidence.row_index import IndexedRow, index_rows
 from webapp.datasets.models import Dataset
@@ -17,6 +18,8 @@ SIDES: tuple[SideName, ...] = ("train", "test")
 HELD_OUT = "evaluation/environment/"
 SHARES = ("success", "masked", "user_fault", "user_unknown", "tool_errors", "program_errors", "flat_groups")
 """Shares of attempts, calls or groups whose names do not say so."""
+AMOUNTS = ("length", "turns", "draws", "samples", "policy_age", "grad_norm")
+"""Numbers that count or measure something."""
 VERIFIER_DIGITS = 16
 """Digits of a verifier's hash that name it in a key (`training.step_record.VERIFIER_DIGITS`)."""
 
@@ -24,7 +27,7 @@ VERIFIER_DIGITS = 16
 def require_known_keys(job: TrainingJob, records: Sequence[Record]) -> None:
     """Raise Unusable for a number of a step that the job does not have, or of an environment, category or verifier that
     its datasets do not have, or for an impossible share."""
-    most = _get_step_limit(job)
+    most, config = get_step_limit(job), read_config(job.config)
     seq_by_part: dict[tuple[str, str], int] = {}
     for record in records:
         if isinstance(record, Values):
@@ -36,6 +39,7 @@ def require_known_keys(job: TrainingJob, records: Sequence[Record]) -> None:
                         f"records: number {record.seq} reports {key[:80]!a} = {value:g}; a share is 0 to 1. Nothing of "
                         "this batch was taken."
                     )
+                _require_possible_amount(config, record, key, value)
                 if part := _parse_part(clean_text(key)):
                     seq_by_part.setdefault(part, record.seq)
     if not seq_by_part:
@@ -49,12 +53,35 @@ def require_known_keys(job: TrainingJob, records: Sequence[Record]) -> None:
             )
 
 
+def _require_possible_amount(config: JobConfig, record: Values, key: str, value: float | None) -> None:
+    """Raise Unusable for a negative amount, or for turns and horizons that the job's settings do not give."""
+    if value is None:
+        return
+    name = key.rpartition("/")[2]
+    if value < 0 and (name in AMOUNTS or name.endswith("_s")):
+        raise Unusable(f"records: number {record.seq} reports {key[:80]!a} = {value:g}; it cannot be negative.")
+    if not isinstance(config, Reinforcement):
+        return
+    if key == "horizon" and 0 < record.step <= config.steps:
+        due = get_horizon(config.horizon, record.step - 1, config.steps)
+        if value != due:
+            raise Unusable(
+                f"records: number {record.seq} reports a horizon of {value:g} turns at step {record.step}; the job's "
+                f"settings give {due}."
+            )
+    most = get_longest_horizon(config.horizon, config.steps)
+    if name == "turns" and not key.startswith("evaluation/") and value > most:
+        raise Unusable(
+            f"records: number {record.seq} reports {key[:80]!a} = {value:g}; an agent of the job has {most} turns."
+        )
+
+
 def _is_share(key: str) -> bool:
     name = key.rpartition("/")[2]
     return name in SHARES or name.endswith("_share") or key.startswith("outcome/")
 
 
-def _get_step_limit(job: TrainingJob) -> int:
+def get_step_limit(job: TrainingJob) -> int:
     """Return the last step of a job, 0 if it is not known here: a row of SFT may give several samples, which the
     trainer counts."""
     return 0 if isinstance(read_config(job.config), Supervised) else job.total_steps

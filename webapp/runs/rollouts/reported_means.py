@@ -25,6 +25,7 @@ WORDS = {
     "tool_errors": "share of failed calls",
     "program_errors": "share of attempts that programs ended",
     "masked": "share of masked attempts",
+    "advantage_std": "standard deviation of the advantages",
     "user_fault": "share of judged conversations whose user erred",
     "user_unknown": "share of judged conversations without a usable verdict on the user",
 }
@@ -52,6 +53,7 @@ class StepMeans:
         self._shares: dict[str, tuple[float, int]] = {}
         self._outcomes: Counter[str] = Counter()
         self._count = 0
+        self._advantages: list[float] = []
 
     def count(self, line: RolloutSummary) -> None:
         """Count a line. As in the trainer, only attempts that have a reward count, except for the outcomes."""
@@ -59,6 +61,8 @@ class StepMeans:
         self._outcomes[line.outcome] += 1
         self._outcomes["user_error"] += line.user_error
         self._add("masked", bool(line.masked))
+        if line.advantage is not None:
+            self._advantages.append(line.advantage)
         if line.user_fault:
             self._add("user_unknown", line.user_fault == "unknown")
         if line.user_fault not in ("", "unknown"):
@@ -81,6 +85,10 @@ class StepMeans:
             if len(rewards) > 1:
                 spread = sum((reward - mean) ** 2 for reward in rewards)
                 means[begin + "reward_std"] = math.sqrt(spread / (len(rewards) - 1))
+        if self._advantages:
+            middle = sum(self._advantages) / len(self._advantages)
+            squares = sum((advantage - middle) ** 2 for advantage in self._advantages)
+            means["advantage_std"] = math.sqrt(squares / max(len(self._advantages) - 1, 1))
         for outcome, count in self._outcomes.items():
             means[OUTCOMES + outcome] = count / self._count
         return {clean_text(key): value for key, value in means.items()}
@@ -115,6 +123,8 @@ def _is_contradicted(point: MetricPoint, means: dict[str, float]) -> bool:
         return False
     file_mean = means.get(point.key.name)
     if file_mean is None and point.key.name in COUNTED_LATER and "masked" not in means:
+        return False
+    if file_mean is None and point.key.name == "advantage_std":  # a file that an earlier version counted
         return False
     return file_mean is None or abs(point.value - file_mean) > SAME * max(1.0, abs(file_mean))
 

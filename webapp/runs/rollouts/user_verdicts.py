@@ -6,8 +6,8 @@ from __future__ import annotations
 from asgiref.sync import async_to_sync
 
 from synthesis.contracts import SOLVED_AT, Attempt, Reward
-from synthesis.errors import LLMError
-from synthesis.rollout.user_judge import judge_user, list_talk, list_user_prompts
+from synthesis.errors import InputError, LLMError
+from synthesis.rollout.user_judge import Talk, judge_user, list_talk, list_user_prompts
 from webapp.runs.models import TrainingJob
 from webapp.runs.rollouts.recorded_judge import RecordedJudge
 from webapp.runs.rollouts.rollout_line import RolloutFileLine
@@ -27,9 +27,7 @@ def doubt_verdict(told: RolloutFileLine, job: TrainingJob, intent: str, given: R
             "The step left it out for a fault of its simulated user; its verdict or the job's settings say otherwise."
         )
     talk = list_talk(told.attempt.steps)
-    if finding not in ("none", "fault") or any(
-        told.attempt.prompts.get(name, digest) != digest for name, digest in list_user_prompts(talk).items()
-    ):
+    if finding not in ("none", "fault") or _has_other_prompts(told.attempt, talk):
         return ""
     try:
         judged = async_to_sync(judge_user)(RecordedJudge(job), intent, talk)
@@ -38,6 +36,20 @@ def doubt_verdict(told: RolloutFileLine, job: TrainingJob, intent: str, given: R
     if judged.finding != finding:
         return f"The worker reported `{finding}` for its simulated user; by the job's judge it is `{judged.finding}`."
     return ""
+
+
+def require_askable_verdict(told: RolloutFileLine) -> None:
+    """Raise InputError if an attempt was left out by a verdict on its user that this site cannot ask for again."""
+    if told.masked == MASKED and _has_other_prompts(told.attempt, list_talk(told.attempt.steps)):
+        raise InputError(
+            "An attempt was left out for a fault of its simulated user, found with another text of the judge's prompt "
+            "than this site's: it cannot be asked for again. Let the worker run the version of this site."
+        )
+
+
+def _has_other_prompts(attempt: Attempt, talk: Talk) -> bool:
+    """Return whether the verdict on the user was made with another text of the prompts than this site's."""
+    return any(attempt.prompts.get(name, digest) != digest for name, digest in list_user_prompts(talk).items())
 
 
 def is_masked_by_rule(told: RolloutFileLine, job: TrainingJob) -> bool:

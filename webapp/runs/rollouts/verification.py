@@ -26,7 +26,7 @@ from webapp.runs import transitions
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.rollout_replay import FASTER, compute_learnt_reward, execute_rollout, get_revision
-from webapp.runs.rollouts.user_verdicts import is_masked_by_rule
+from webapp.runs.rollouts.user_verdicts import is_masked_by_rule, require_askable_verdict
 from webapp.runs.topics import publish_job
 
 KIND = "verify_rollouts"
@@ -158,6 +158,7 @@ def _execute_rollouts(
             row = rows[index]
             row.file = file
             try:
+                require_askable_verdict(told)
                 executed = execute_rollout(sandbox, get_revision(row), told, row)
             except InputError as error:
                 done.unclear += 1
