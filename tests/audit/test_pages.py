@@ -86,7 +86,7 @@ def test_a_red_audit_shows_what_was_altered_and_who_noticed() -> None:
     text = shown(browser(), task, "scenarios:audit")
     assert "The verifier does not hold. A mutant earns the full reward; an unrequested change" in text
     assert "became:</span> 4 </span>" in text
-    assert "nobody" in text
+    assert ">nothing</span>" in text
     assert "A check never fails" in text
     assert "Which check notices what" in text
 

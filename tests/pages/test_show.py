@@ -82,7 +82,7 @@ def test_pairs_of_a_dict_whatever_its_keys_are_called() -> None:
 def test_no_template_asks_a_dict_for_its_items_by_an_attribute() -> None:
     """A key of that name would be taken for it; the filter `pairs` knows no such trap."""
     looped = re.compile(r"\bin\s+([\w.]+\.(?:items|keys))\s*%")
-    folder = Path(show.__file__).resolve().parents[2] / "templates"
+    folder = Path(show.__file__).resolve().parents[3] / "templates"
     found = {path.relative_to(folder).as_posix(): looped.findall(path.read_text()) for path in folder.rglob("*.html")}
     assert len(found) > 100
     assert {name: names for name, names in found.items() if names} == {}

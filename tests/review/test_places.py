@@ -139,7 +139,7 @@ def test_a_queue_of_others_is_not_decided_in_from_outside() -> None:
     seed.queue(maker, members=(ann.username,))
     with pytest.raises(Conflict, match="queue of other reviewers"):
         judge(bob, task)
-    assert "queue of other reviewers" in client_of(bob).get(f"/review/task/{task.pk}/panel/").content.decode()
+    assert "a queue in which other people work" in client_of(bob).get(f"/review/task/{task.pk}/panel/").content.decode()
     judge(ann, task)
     judge(adjudicator, task, CHANGES)
     assert ReviewDecision.objects.count() == 2

@@ -115,7 +115,7 @@ def as_fork(row: Trajectory) -> Trajectory:
     [
         ({"arguments": {"box_id": "B-2"}}, "The final state is not the one"),
         ({"by": "agent"}, "The call of step 5 is reported as the agent's, who cannot call open_box"),
-        ({"tool": "find_box", "arguments": {"owner": "Ada"}}, "told to be the simulated user's, who cannot call find"),
+        ({"tool": "find_box", "arguments": {"owner": "Ada"}}, "reported as the simulated user's, who cannot call find"),
     ],
 )
 def test_an_altered_call_of_the_user_is_caught(

@@ -81,14 +81,14 @@ def test_calls_of_a_user_with_tools_are_held_against_the_jobs_settings(task: Tas
     told_line = rollout_line.RolloutFileLine.model_validate(line)
     counted = rollout_line.summarize_line(told_line, rollout_line.Scoring())
     assert (counted.calls, counted.failed_calls) == (1, 0), "what the step's numbers count are the agent's calls"
-    assert "told to be the simulated user's, who cannot call open_box" in doubt()
+    assert "reported as the simulated user's, who cannot call open_box" in doubt()
     job.config = {**job.config, "attempts": {**job.config.get("attempts", {}), "user_tools": ["open_box", "elsewhere"]}}
     job.save()
     assert doubt() == ""
     row = RunRollout.objects.select_related("trajectory").get(file__job=job).trajectory
     assert row is not None
     assert (row.user_call_count, row.provenance["user_tools"]) == (1, ["open_box"])
-    assert "told to be the agent's, who cannot call open_box" in doubt(by="agent")
+    assert "reported as the agent's, who cannot call open_box" in doubt(by="agent")
     line["attempt"]["user_verdict"] = {"finding": "none", "judge": "judge"}
     assert "something other than what its call of step" in doubt(observation="It was open before.")
     assert "something other than what" not in doubt()

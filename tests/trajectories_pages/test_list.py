@@ -60,7 +60,7 @@ def test_filters_are_links(reader):
     assert rows(reader.get("/trajectories/?replay=failed")) == []
     odd = reader.get("/trajectories/?outcome=great&task=x&low=nan&order=-replay&after=%00")
     assert len(rows(odd)) == 4
-    assert "was left out" in odd.content.decode()
+    assert "it was ignored" in odd.content.decode()
 
 
 @pytest.mark.parametrize("order", ["-id", "id", "reward", "-reward"])

@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import TypeVar
 
 from django.db.models import Model, Q, QuerySet
+from pydantic import ValidationError
 
+from training.dataset import Manifest
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
 
 Row = TypeVar("Row", bound=Model)
@@ -131,7 +133,10 @@ def get_sentence(dataset: Dataset, pending: str = "") -> str:
     """Return the sentence that is shown with every result on a dataset; `pending` if it is not ready."""
     if dataset.state != DatasetState.READY:
         return pending
-    return str(dataset.manifest.get("sentence") or format_row_counts(dataset))
+    try:
+        return Manifest.model_validate(dataset.manifest).sentence
+    except ValidationError:  # an earlier version's
+        return format_row_counts(dataset)
 
 
 def format_row_counts(dataset: Dataset) -> str:

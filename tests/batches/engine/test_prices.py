@@ -96,10 +96,10 @@ def test_a_cap_that_could_not_be_kept_is_refused_at_the_start() -> None:
         unpriced = settings_at(server.url)
         with pytest.raises(InputError, match="the price of local/scripted-1 is not known"):
             make_batch(operator, unpriced.model_copy(update={"cap": 1.0}), ["one"])
-        with pytest.raises(InputError, match="could not be kept"):
+        with pytest.raises(InputError, match="cannot be kept"):
             make_batch(annotator, unpriced, ["one"])
         made_up = unpriced.model_copy(update={"prices": {MODEL: Price()}})
-        with pytest.raises(InputError, match="could not be kept"):
+        with pytest.raises(InputError, match="cannot be kept"):
             make_batch(annotator, made_up, ["one"])
         assert make_batch(operator, made_up.model_copy(update={"cap": 1.0}), ["one"], start=False).cap == 1.0
         Endpoint.objects.update(prices={"scripted-1": {"prompt": 0.0, "completion": 0.0}})

@@ -9,7 +9,7 @@ from django.db.models import Q
 from training import presets
 from training.job import ANY_MODEL
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
-from webapp.datasets.queries import get_sentence
+from webapp.datasets.queries import format_row_counts
 from webapp.endpoints.queries import list_model_choices
 from webapp.runs.models import TrainingJob, TrainingState
 from webapp.runs.preflight.candidates import list_candidates
@@ -34,9 +34,7 @@ def offer_datasets(kind: str, chosen: str = "") -> list[Offer]:
     rows = list(Dataset.objects.filter(usable).defer("selection", "left_out").order_by("-id")[:LISTED])
     if chosen.startswith("ds-") and chosen not in {row.public_id for row in rows}:
         rows += list(Dataset.objects.filter(public_id=chosen).defer("selection", "left_out"))
-    return [Offer(row.public_id, f"{row.name}: {get_sentence(row, 'being frozen')}") for row in rows] + _offer_files(
-        kind, chosen
-    )
+    return [Offer(row.public_id, f"{row.name}: {format_row_counts(row)}") for row in rows] + _offer_files(kind, chosen)
 
 
 def _offer_files(kind: str, chosen: str) -> list[Offer]:

@@ -21,8 +21,8 @@ def read_file_lines(file: RolloutFile, wanted: Iterable[int]) -> Iterator[tuple[
     left = set(wanted)
     if not file.stored:
         raise InputError(
-            f"The rollouts of step {file.step} were deleted when their time was over: what the lists show is all "
-            "that is left of them."
+            f"The rollouts of step {file.step} were deleted when their retention period ended: what the lists show is "
+            "all that is left of them."
         )
     try:
         with default_storage.open(file.stored, "rb") as stored, gzip.open(stored, "rb") as unpacked:
