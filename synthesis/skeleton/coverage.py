@@ -110,7 +110,7 @@ def _describe_missing(plan: Plan) -> str:
 def _require_valid_reply(plan: Plan, reply: CoverageReply, most: int) -> None:
     """Raise InputError for a reply that refers to nonexistent rules or operations, or adds too many operations."""
     require_rules([*reply.dropped, *(one.rule for one in (*reply.covered, *reply.reworded))], len(plan.rules), "it")
-    names = {operation.name for operation in (*plan.operations, *reply.operations)}
+    names = {operation.name for operation in plan.operations} | {operation.name for operation in reply.operations}
     if not has_documented_tools(plan):  # documented descriptions may be longer than those of a reply
         operations = [OperationReply(**operation.model_dump()) for operation in plan.operations] + reply.operations
         all_operations = OperationsReply(operations=operations, time_told_by=reply.time_told_by)

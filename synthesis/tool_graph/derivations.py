@@ -66,7 +66,7 @@ def require_derivation(source: str, known: Collection[str]) -> tuple[str, ...]:
 
 def find_read_nodes(tree: ast.AST) -> tuple[str, ...]:
     """Return the ids in `results[...]` and `results.get(...)`, in the order in which the tree is walked."""
-    return tuple(dict.fromkeys(key.value for key in iter_read_keys(tree)))
+    return tuple(dict.fromkeys(str(key.value) for key in iter_read_keys(tree)))
 
 
 def iter_read_keys(tree: ast.AST) -> Iterator[ast.Constant]:
