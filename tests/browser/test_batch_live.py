@@ -195,6 +195,6 @@ def test_a_batch_without_javascript(live_site: str, chromium: Browser) -> None:
         page.click("#level-theme")
         page.click("a:text-is('theme-1')")
         page.click("text=assemble")
-        page.click("text=Open what “assemble” gave")
+        page.click("text=Open the result of “assemble”")
         assert "class Shelf" in page.locator("pre.code").first.inner_text()
         page.context.close()
