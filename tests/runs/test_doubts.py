@@ -12,7 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from synthesis.contracts import Attempt
-from synthesis.rollout.user_judge import list_talk, spell_question
+from synthesis.errors import InputError
+from synthesis.rollout.user_judge import list_talk, list_user_prompts, spell_question
 from synthesis.verifiers.rubric import hash_question
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.api import program
@@ -25,6 +26,8 @@ from webapp.runs import control
 from webapp.runs.curves.marks import list_marks
 from webapp.runs.models import JudgeReply, RolloutFile, RunRollout, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.rollouts import verification
+from webapp.runs.rollouts.rollout_line import RolloutFileLine
+from webapp.runs.rollouts.user_verdicts import require_askable_verdict
 from webapp.runs.rollouts.verified_steps import list_verified_steps
 from webapp.scenarios.models import Task
 
@@ -238,6 +241,31 @@ def test_an_attempt_that_is_left_out_of_the_mean_though_it_has_a_reward_is_a_mis
     line = told(task, job, reward=None, masked="infra_error")
     rollout, _ = opened(arrived(task, job, line))
     assert "The step left it out, though nothing of it was lost; it earns 1.0000." in rollout.quarantined
+
+
+def test_an_attempt_that_was_cut_is_left_out_if_the_job_masks_such(task: Task, job: TrainingJob) -> None:
+    line = told(task, job, reward=None, masked="truncated", attempt={"outcome": "truncated", "ended_by": "turn_limit"})
+
+    def doubt() -> str:
+        job.rollout_files.all().delete()
+        return opened(arrived(task, job, line))[0].quarantined
+
+    assert "The step left it out, though nothing of it was lost" in doubt()
+    job.config = {**job.config, "masking": {"truncated": True}}
+    job.save()
+    assert "The step left it out" not in doubt()
+
+
+def test_a_verdict_by_another_text_of_the_prompt_verifies_nothing(task: Task, job: TrainingJob) -> None:
+    line = told(task, job, reward=None, masked="user_fault")
+    line["attempt"]["user_verdict"] = {"finding": "fault", "mistakes": [], "judge": "judge"}
+    line["attempt"]["steps"] = [{"kind": "user", "content": "I want a pony."}, *line["attempt"]["steps"][1:]]
+    name = next(iter(dict(list_user_prompts(list_talk(Attempt.model_validate(line["attempt"]).steps)))))
+    line["attempt"]["prompts"] = {name: "0" * 64}
+    with pytest.raises(InputError, match="cannot be asked for again"):
+        require_askable_verdict(RolloutFileLine.model_validate(line))
+    line["attempt"]["prompts"] = {}
+    require_askable_verdict(RolloutFileLine.model_validate(line))
 
 
 def test_a_fault_of_the_user_masks_only_what_the_jobs_judge_said(task: Task, job: TrainingJob) -> None:
