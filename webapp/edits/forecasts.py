@@ -218,25 +218,32 @@ def is_forecast_valid(forecast: Forecast | None, edit: Edit) -> bool:
     """Return whether a forecast was computed on exactly this draft, and its tasks and attempts are unchanged."""
     if forecast is None or forecast.state != ForecastState.READY or forecast.digest != edit.digest:
         return False
-    now = {task.pk: task for task in touched_tasks(edit)}
-    lines = {line.task_id: line for line in forecast.lines.defer("audit")}
-    if now.keys() != lines.keys():
-        return False
-    return all(_is_line_valid(line, now[pk]) for pk, line in lines.items())
+    return not any(_find_changed_tasks(forecast, edit))
 
 
 def describe_change(forecast: Forecast, edit: Edit) -> str:
     """Return what changed since a forecast that is no longer valid was computed."""
+    added, changed, gone = _find_changed_tasks(forecast, edit)
+    for tasks, words in (
+        (added, "came to this program"),
+        (changed, "got another revision, audit, decision or attempt"),
+        (gone, "left this program"),
+    ):
+        if tasks:
+            more = f" and {len(tasks) - 1:,} more" if len(tasks) > 1 else ""
+            return f"The task “{tasks[0].title}”{more} {words}"
+    return "The draft or the program's current version changed"
+
+
+def _find_changed_tasks(forecast: Forecast, edit: Edit) -> tuple[list[Task], list[Task], list[Task]]:
+    """Return the tasks that were added since a forecast, those that changed, and those that are gone."""
     now = {task.pk: task for task in touched_tasks(edit)}
-    lines = {line.task_id: line for line in forecast.lines.defer("audit")}
-    if added := [task for pk, task in now.items() if pk not in lines]:
-        more = f" and {len(added) - 1:,} more" if len(added) > 1 else ""
-        return f"The task “{added[0].title}”{more} came to this program"
-    changed = [now[pk] for pk, line in lines.items() if pk in now and not _is_line_valid(line, now[pk])]
-    if changed:
-        more = f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
-        return f"The task “{changed[0].title}”{more} got another revision, audit, decision or attempt"
-    return "Another version of the program became current"
+    lines = {line.task_id: line for line in forecast.lines.defer("audit").select_related("task")}
+    return (
+        [task for pk, task in now.items() if pk not in lines],
+        [now[pk] for pk, line in lines.items() if pk in now and not _is_line_valid(line, now[pk])],
+        [line.task for pk, line in lines.items() if pk not in now],
+    )
 
 
 def _is_line_valid(line: ForecastTask, task: Task) -> bool:
